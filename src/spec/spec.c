@@ -1,0 +1,121 @@
+/* Owns the checks of a sandbox_spec.  Pure but for the random id. */
+#include "spec/spec.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/str.h"
+
+void spec_init(struct sandbox_spec *s)
+{
+	memset(s, 0, sizeof *s);
+	s->version = SPEC_VERSION;
+	s->image_fd = -1;
+	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
+		s->binds[i].fd = -1;
+}
+
+void spec_done(struct sandbox_spec *s)
+{
+	s->image_fd = close_fd(s->image_fd);
+	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
+		s->binds[i].fd = close_fd(s->binds[i].fd);
+	s->n_binds = 0;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	const char *rest = str_after(path, dir);
+
+	return rest && (*rest == '\0' || *rest == '/');
+}
+
+int spec_check_target(const char *target, struct err *e)
+{
+	static const char *const made[] = { "/proc", "/sys", "/dev" };
+	size_t n = strnlen(target, SPEC_MAX_TARGET);
+
+	if (n >= SPEC_MAX_TARGET)
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%.64s...': longer than %d bytes", target,
+			SPEC_MAX_TARGET - 1);
+	if (target[0] != '/' || n < 2 || target[n - 1] == '/' || strstr(target, "//") || strstr(target, "/./") ||
+		strstr(target, "/../") || streq(target + n - 2, "/.") || (n > 2 && streq(target + n - 3, "/..")) ||
+		str_has_control(target))
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': not a plain absolute path", target);
+	for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+		if (is_below(target, made[i]))
+			return err_set(
+				e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': '%s' is the sandbox's own", target, made[i]);
+	return 0;
+}
+
+static int check_limits(const struct spec_limits *l, struct err *e)
+{
+	if (l->memory_bytes < (1u << 20) || l->memory_bytes > (1ull << 44))
+		return err_set(e, R_OUT_OF_RANGE, 0, "use memory '%llu': outside 1m to 16t",
+			(unsigned long long)l->memory_bytes);
+	if (l->cpu_millis < 10 || l->cpu_millis > 1024000)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use cpus '%u' thousandths: outside 10 to 1024000", l->cpu_millis);
+	if (l->pids < 1 || l->pids > 65536)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use pids '%u': outside 1 to 65536", l->pids);
+	if (l->timeout_ms > 30ull * 86400000)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use timeout '%llu' ms: over 30 days",
+			(unsigned long long)l->timeout_ms);
+	return 0;
+}
+
+static int check_tmpfs(const struct spec_tmpfs *t, struct err *e)
+{
+	if (t->size < 4096 || t->size > (1ull << 40) || t->inodes < 1 || t->inodes > (1u << 24))
+		return err_set(e, R_OUT_OF_RANGE, 0, "size tmpfs '%s': outside 4k to 1t or 1 to 16777216 inodes", t->target);
+	if (t->mode & ~01777u)
+		return err_set(e, R_BAD_VALUE, 0, "use mode '%o' for tmpfs '%s': not within 1777", t->mode, t->target);
+	/* /dev/shm is the one place below /dev that a profile asks for */
+	return streq(t->target, "/dev/shm") ? 0 : spec_check_target(t->target, e);
+}
+
+static int check_targets_distinct(const struct sandbox_spec *s, struct err *e)
+{
+	for (unsigned i = 0; i < s->n_binds; i++) {
+		for (unsigned k = 0; k < i; k++)
+			if (streq(s->binds[i].target, s->binds[k].target))
+				return err_set(
+					e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': named twice", s->binds[i].target);
+		for (unsigned k = 0; k < s->n_tmpfs; k++)
+			if (streq(s->binds[i].target, s->tmpfs[k].target))
+				return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': it is a tmpfs of the sandbox",
+					s->binds[i].target);
+	}
+	return 0;
+}
+
+int spec_check(const struct sandbox_spec *s, struct err *e)
+{
+	if (s->version != SPEC_VERSION)
+		return err_set(e, R_BAD_VALUE, 0, "read sandbox_spec version '%u': not %d", s->version, SPEC_VERSION);
+	if (s->n_binds > SPEC_MAX_BINDS || s->n_tmpfs > SPEC_MAX_TMPFS)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use '%u' mounts: over %d", s->n_binds, SPEC_MAX_BINDS);
+	if (!s->argv || !s->argv[0] || !*s->argv[0])
+		return err_set(e, R_USAGE, 0, "start a sandbox: no command");
+	if (s->uid > 65534 || s->gid > 65534)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid, s->gid);
+	if (check_limits(&s->limits, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < s->n_tmpfs; i++)
+		if (check_tmpfs(&s->tmpfs[i], e) < 0)
+			return -1;
+	for (unsigned i = 0; i < s->n_binds; i++)
+		if (spec_check_target(s->binds[i].target, e) < 0)
+			return -1;
+	return check_targets_distinct(s, e);
+}
+
+int spec_new_id(char ret[static SPEC_ID_LEN], struct err *e)
+{
+	uint64_t r;
+
+	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
+		return err_set(e, R_SETUP_FAILED, errno, "get random bytes for a sandbox id");
+	str_format(ret, SPEC_ID_LEN, "b%016llx", (unsigned long long)r);
+	return 0;
+}
