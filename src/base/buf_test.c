@@ -1,12 +1,12 @@
 /* Tests of the byte buffer: growth, the hard maximum, the sticky failure. */
+#include "base/buf.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-
-#include "base/buf.h"
+#include <cmocka.h>
 
 static void test_empty_is_null(void **state)
 {

@@ -1,13 +1,13 @@
 /* Tests of the error object and of what must hold for every row of the reason table. */
+#include "base/err.h"
+
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <ctype.h>
 #include <string.h>
-
-#include "base/err.h"
+#include <cmocka.h>
 
 static void test_set_without_errno(void **state)
 {

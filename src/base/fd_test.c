@@ -1,15 +1,16 @@
 /* Tests of whole-descriptor I/O, directory creation and the cleanup helpers. */
+#include "base/fd.h"
+
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
-#include "base/fd.h"
 #include "base/str.h"
 
 static char dir[] = "/tmp/fd_test.XXXXXX";

@@ -1,14 +1,15 @@
 /* Tests of where Bailey's home and its helper programs are looked for. */
+#include "base/home.h"
+
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
-#include "base/home.h"
 #include "base/str.h"
 
 static int clear(void **state)

@@ -1,12 +1,12 @@
 /* Tests of the JSON writer and of the UTF-8 check. */
+#include "base/json.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-
-#include "base/json.h"
+#include <cmocka.h>
 
 static void test_nesting_and_commas(void **state)
 {
@@ -64,7 +64,8 @@ static void test_escapes(void **state)
 	assert_escaped("a\"b\\c/", 6, "\"a\\\"b\\\\c/\"");
 	assert_escaped("\n\t\r\x1b\x7f", 5, "\"\\n\\u0009\\u000d\\u001b\\u007f\"");
 	assert_escaped("\0", 1, "\"\\u0000\"");
-	assert_escaped("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	assert_escaped("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9,
+		"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
 static void test_bad_bytes_become_replacement(void **state)

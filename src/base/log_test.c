@@ -1,15 +1,16 @@
 /* Tests of the log: the line's form, escaping, rotation, and that a lost line never fails the caller. */
+#include "base/log.h"
+
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/str.h"
 
 static char root[] = "/tmp/log_test.XXXXXX";
@@ -63,8 +64,9 @@ static void test_line_form(void **state)
 	assert_non_null(text);
 	/* {"time":"2026-01-02T03:04:05.678Z", */
 	assert_int_equal(strspn(text + 9, "0123456789-T:.Z"), 24);
-	want = xasprintf("\",\"level\":\"warning\",\"event\":\"run.end\",\"pid\":%d,\"id\":\"b1\",\"none\":null,"
-			 "\"quote\":\"a\\\"\\n\\u001b\"}\n",
+	want = xasprintf(
+		"\",\"level\":\"warning\",\"event\":\"run.end\",\"pid\":%d,\"id\":\"b1\",\"none\":null,"
+		"\"quote\":\"a\\\"\\n\\u001b\"}\n",
 		getpid());
 	assert_string_equal(text + 9 + 24, want);
 }
@@ -157,8 +159,8 @@ static void test_more_fields_than_the_maximum(void **state)
 	const char *text;
 
 	(void)state;
-	log_event(LOG_INFO, "x", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9",
-		"", "10", "", "11", "", "12", "", "13", "", NULL);
+	log_event(LOG_INFO, "x", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8",
+		"", "9", "", "10", "", "11", "", "12", "", "13", "", NULL);
 	text = read_log(path);
 	assert_non_null(strstr(text, "\"12\":\"\"}"));
 	assert_null(strstr(text, "\"13\""));

@@ -1,9 +1,10 @@
 /* Fuzz target: the number parsers, the UTF-8 check and the JSON escaping, over any bytes.
  * The first byte picks what is tried; a broken promise aborts. */
+#include "base/str.h"
+
 #include <string.h>
 
 #include "base/json.h"
-#include "base/str.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n);
 

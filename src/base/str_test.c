@@ -1,12 +1,12 @@
 /* Tests of the string helpers and of every number parser's edges. */
+#include "base/str.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-
-#include "base/str.h"
+#include <cmocka.h>
 
 typedef int parser(const char *, uint64_t, uint64_t, const char *, uint64_t *, struct err *);
 

@@ -1,14 +1,15 @@
 /* Tests of spec_check(): every field's range and every form of mount target. */
+#include "spec/spec.h"
+
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "base/str.h"
-#include "spec/spec.h"
 
 static char command[] = "true", nothing[] = "";
 static char *const true_argv[] = { command, NULL };
@@ -17,7 +18,8 @@ static char *const true_argv[] = { command, NULL };
 static void valid(struct sandbox_spec *s)
 {
 	spec_init(s);
-	s->limits = (struct spec_limits){ .memory_bytes = 2ull << 30, .cpu_millis = 1000, .pids = 256 };
+	s->limits =
+		(struct spec_limits){ .memory_bytes = 2ull << 30, .cpu_millis = 1000, .pids = 256 };
 	s->uid = s->gid = 1000;
 	s->argv = true_argv;
 }
@@ -71,8 +73,8 @@ static void test_done_closes_what_it_owns(void **state)
 
 static void test_good_targets(void **state)
 {
-	static const char *const good[] = { "/w", "/workspace", "/a/b/c", "/opt/a.b", "/opt/..a", "/opt/a..",
-		"/opt/.a", "/...", "/process", "/devices", "/system", "/caf\xc3\xa9" };
+	static const char *const good[] = { "/w", "/workspace", "/a/b/c", "/opt/a.b", "/opt/..a",
+		"/opt/a..", "/opt/.a", "/...", "/process", "/devices", "/system", "/caf\xc3\xa9" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -86,9 +88,10 @@ static void test_good_targets(void **state)
 
 static void test_bad_targets(void **state)
 {
-	static const char *const bad[] = { "", "/", "w", "./w", "../w", "/w/", "//w", "/w//x", "/.", "/..",
-		"/w/.", "/w/..", "/w/./x", "/w/../x", "/../x", "/./x", "/w\n", "/w\tx", "/\x7f", "/proc",
-		"/proc/1", "/sys", "/sys/fs/cgroup", "/dev", "/dev/shm", "/dev/null" };
+	static const char *const bad[] = { "", "/", "w", "./w", "../w", "/w/", "//w", "/w//x", "/.",
+		"/..", "/w/.", "/w/..", "/w/./x", "/w/../x", "/../x", "/./x", "/w\n", "/w\tx",
+		"/\x7f", "/proc", "/proc/1", "/sys", "/sys/fs/cgroup", "/dev", "/dev/shm",
+		"/dev/null" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -205,7 +208,8 @@ static void test_limit_ranges(void **state)
 	check_limits(&l, false);
 }
 
-static void check_tmpfs(const char *target, uint64_t size, uint64_t inodes, uint32_t mode, enum reason reason)
+static void check_tmpfs(
+	const char *target, uint64_t size, uint64_t inodes, uint32_t mode, enum reason reason)
 {
 	struct sandbox_spec s;
 
