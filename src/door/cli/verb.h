@@ -1,0 +1,27 @@
+/* What the verbs of the command line share.  One verb, one file; main.c has the table. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "config/options.h"
+
+/* A verb gets the arguments behind its flags and returns its exit status, or -1 with *e set: main.c then prints the error.
+ * argv is NULL-terminated.  SIGCHLD is at its default; 0, 1 and 2 are open, if need be on something that refuses. */
+typedef int verb_fn(struct options *o, int argc, char **argv, struct err *e);
+
+verb_fn verb_run, verb_doctor, verb_bench;
+verb_fn verb_config_show, verb_config_check, verb_log, verb_completion, verb_help, verb_version;
+
+/* Writes all of b to standard output.  A reader that has gone is an error like any other, not a signal. */
+int cli_write(const struct buf *b, struct err *e);
+
+/* Adds n bytes of text with everything that could change a terminal shown as \xNN. */
+void cli_escape(struct buf *out, const char *text, size_t n);
+
+/* Adds the help of a verb; VERB_BAILEY is the list of verbs. */
+void help_add(enum verb v, struct buf *out);
+
+/* True when this program was built with the verb. */
+bool verb_is_built(enum verb v);
+
+/* Adds the completion script for "bash", "zsh" or "fish". */
+int completion_add(const char *shell, struct buf *out, struct err *e);
