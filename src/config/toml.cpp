@@ -29,8 +29,8 @@ void put_error(const toml::source_position &at, std::string_view message)
 	std::string text;
 
 	// what the parser says may quote the file, whose bytes must not reach a terminal
-	for (unsigned char c : message.substr(0, 500))
-		text.push_back(c < 0x20 || c >= 0x7f ? '?' : static_cast<char>(c));
+	for (char c : message.substr(0, 500))
+		text.push_back(c >= 0x20 && c < 0x7f ? c : '?');
 	put("e");
 	put(std::to_string(at.line));
 	put(std::to_string(at.column));
@@ -43,12 +43,13 @@ std::string key_part(std::string_view part)
 	std::string quoted = "\"";
 	bool bare = !part.empty();
 
-	for (unsigned char c : part) {
+	for (char c : part) {
 		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 			(c >= '0' && c <= '9') || c == '_' || c == '-';
 
 		bare = bare && plain;
-		quoted.push_back(c < 0x20 || c == 0x7f || c == '"' ? '?' : static_cast<char>(c));
+		quoted.push_back(
+			static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' ? '?' : c);
 	}
 	return bare ? std::string(part) : quoted + "\"";
 }

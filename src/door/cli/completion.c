@@ -72,6 +72,50 @@ static void add_words(enum verb v, struct buf *out)
 		add_choices(v, out);
 }
 
+/* Behind the words of each verb: finds verb and flag in front of the cursor. */
+static const char bash_walk[] =
+	"\t\tesac\n"
+	"\t\t((i == COMP_CWORD)) && break\n"
+	"\t\tw=${COMP_WORDS[i]}\n"
+	"\t\tif [[ -n $value ]]; then\n"
+	"\t\t\t[[ $w == = ]] || value=''\n"
+	"\t\telif [[ $w == -* ]]; then\n"
+	"\t\t\t[[ $w != -- || $verb != run ]] || { ((i++)); verb='run --'; break; }\n"
+	"\t\t\t[[ $valued != *\" $w \"* ]] || value=$w\n"
+	"\t\telif [[ $verb == run ]]; then\n"
+	"\t\t\tverb='run --'; break\n"
+	"\t\telif [[ -z $verb || \" $words \" == *\" $w \"* ]]; then\n"
+	"\t\t\tverb=\"${verb:+$verb }$w\"\n"
+	"\t\tfi\n"
+	"\tdone\n"
+	"\tif [[ $verb == 'run --' ]]; then\n"
+	"\t\tif ((i >= COMP_CWORD)); then\n"
+	"\t\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+	"\t\telse\n"
+	"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+	"\t\t\tcompopt -o filenames 2>/dev/null\n"
+	"\t\tfi\n"
+	"\telif [[ -n $value ]]; then\n"
+	"\t\tcase $value in\n\t\t";
+
+static const char bash_end[] =
+	") paths=y ;;\n"
+	"\t\tesac\n"
+	"\t\t[[ $cur != = ]] || cur=''\n"
+	"\t\tif [[ -n $paths ]]; then\n"
+	"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+	"\t\t\tcompopt -o filenames 2>/dev/null\n"
+	"\t\tfi\n"
+	"\telif [[ $cur == -* ]]; then\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
+	"\telif [[ $verb == run ]]; then\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+	"\telse\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+	"\tfi\n"
+	"}\n"
+	"complete -o bashdefault -F _bailey bailey\n";
+
 static void bash_add(struct buf *out)
 {
 	buf_puts(out,
@@ -93,46 +137,11 @@ static void bash_add(struct buf *out)
 		add_flags(v, true, " ", out);
 		buf_puts(out, " ' ;;\n");
 	}
-	buf_puts(out,
-		"\t\tesac\n"
-		"\t\t((i == COMP_CWORD)) && break\n"
-		"\t\tw=${COMP_WORDS[i]}\n"
-		"\t\tif [[ -n $value ]]; then\n"
-		"\t\t\t[[ $w == = ]] || value=''\n"
-		"\t\telif [[ $w == -* ]]; then\n"
-		"\t\t\t[[ $w != -- || $verb != run ]] || { ((i++)); verb='run --'; break; }\n"
-		"\t\t\t[[ $valued != *\" $w \"* ]] || value=$w\n"
-		"\t\telif [[ $verb == run ]]; then\n"
-		"\t\t\tverb='run --'; break\n"
-		"\t\telif [[ -z $verb || \" $words \" == *\" $w \"* ]]; then\n"
-		"\t\t\tverb=\"${verb:+$verb }$w\"\n"
-		"\t\tfi\n"
-		"\tdone\n"
-		"\tif [[ $verb == 'run --' ]]; then\n"
-		"\t\tif ((i >= COMP_CWORD)); then\n"
-		"\t\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
-		"\t\telse\n"
-		"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-		"\t\tfi\n"
-		"\telif [[ -n $value ]]; then\n"
-		"\t\tcase $value in\n\t\t");
+	buf_puts(out, bash_walk);
 	for (enum option i = 0, n = 0; i < OPTION_MAX; i++)
 		if (is_path(i) && option_table[i].flag)
 			buf_printf(out, "%s--%s", n++ ? "|" : "", option_table[i].flag);
-	buf_puts(out,
-		") paths=y ;;\n"
-		"\t\tesac\n"
-		"\t\t[[ $cur != = ]] || cur=''\n"
-		"\t\t[[ -z $paths ]] || mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-		"\telif [[ $cur == -* ]]; then\n"
-		"\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
-		"\telif [[ $verb == run ]]; then\n"
-		"\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
-		"\telse\n"
-		"\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-		"\tfi\n"
-		"}\n"
-		"complete -o filenames -o bashdefault -F _bailey bailey\n");
+	buf_puts(out, bash_end);
 }
 
 /* Text inside single quotes of zsh's _arguments: colons and brackets part its fields. */

@@ -47,10 +47,12 @@ static const char *value_at(const char *s, const char *end, const char **ret, si
 	return p < end && p > s && (*p == ',' || *p == '}') ? p : NULL;
 }
 
-/* Prints "name=value"; the value in quotes, still escaped as in JSON, when it would otherwise not be one word. */
+/* Prints "name=value", of the three fields that begin every line the value alone; in quotes, still escaped as in JSON, when
+ * it would otherwise not be one word. */
 static void add_field(struct buf *out, const char *name, size_t name_n, const char *value, size_t n,
 	unsigned place)
 {
+	static const char *const first[] = { "time", "level", "event" };
 	bool bare = n > 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -58,7 +60,8 @@ static void add_field(struct buf *out, const char *name, size_t name_n, const ch
 			value[i] != '\\' && value[i] != '=';
 	if (place)
 		buf_puts(out, " ");
-	if (place > 2) {
+	if (place >= 3 || name_n != strlen(first[place]) ||
+		memcmp(name, first[place], name_n) != 0) {
 		cli_escape(out, name, name_n);
 		buf_puts(out, "=");
 	}

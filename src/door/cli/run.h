@@ -1,0 +1,88 @@
+/* The parts of `bailey run`: options to a request, streams, the report.  Internal to the verb. */
+#pragma once
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <termios.h>
+
+#include "base/buf.h"
+#include "config/options.h"
+#include "engine/engine.h"
+#include "spec/profile.h"
+
+/* --- run_request.c ------------------------------------------------------------------------------------------------ */
+
+/* Opens every client path once and fills the request.  *ret_env holds the strings that r->env points to. */
+int run_request_fill(struct run_request *r, const struct options *o, char **argv, struct strlist *ret_env, struct err *e);
+void run_request_done(struct run_request *r);
+void strlist_done(struct strlist *l);
+
+/* --- run_io.c ------------------------------------------------------------------------------------------------------ */
+
+enum { STREAM_OUT, STREAM_ERR, STREAMS };
+
+/* One stream from the command to the caller.  from: our end of the command's pipe; to: the caller's descriptor, or -1 when
+ * it is captured. */
+struct stream {
+	int from, to;
+	bool open, no_splice, truncated, waiting; /* waiting: `to` takes nothing at the moment */
+	struct buf capture;
+	uint64_t max_capture;
+};
+
+/* Standard input: from the caller to the command. */
+struct feed {
+	int from, to;
+	bool open, source_eof;
+	char data[65536];
+	size_t start, end;
+};
+
+struct terminal {
+	int master; /* -1: no terminal */
+	bool raw;
+	struct termios saved;
+};
+
+struct run_io {
+	struct stream streams[STREAMS];
+	struct feed feed;
+	struct terminal terminal;
+	struct engine_io child; /* the command's ends; owned, closed by run_io_parent() */
+};
+
+struct run_io_options {
+	bool interactive, tty, capture;
+	uint64_t max_capture;
+};
+
+int run_io_open(struct run_io *io, const struct run_io_options *o, struct err *e);
+/* Closes the command's ends once it has them. */
+void run_io_parent(struct run_io *io);
+void run_io_done(struct run_io *io);
+void run_io_resize(const struct run_io *io);
+
+enum { RUN_IO_MAX_POLL = 5 };
+struct pollfd;
+size_t run_io_poll(const struct run_io *io, struct pollfd *fds);
+int run_io_serve(struct run_io *io, const struct pollfd *fds, size_t n, struct err *e);
+bool run_io_at_end(const struct run_io *io);
+
+/* --- run_report.c --------------------------------------------------------------------------------------------------- */
+
+struct run_result {
+	bool finished;	   /* the command ran and ended */
+	int exit_code;	   /* of the command; -1 when a signal ended it */
+	int signal;	   /* 0: none */
+	enum reason reason; /* REASON_NONE for an ordinary end */
+	bool timed_out;
+	uint64_t wall_ms;
+	struct engine_facts facts;
+};
+
+/* What the caller's shell gets: the command's own status, 128+n, 124, 125 ... */
+int run_exit_status(const struct run_result *r);
+void run_report_json(struct buf *out, const struct run_result *r, const char *id, const struct run_io *io, bool with_output);
+/* Two lines on stderr for an end that needs words; nothing for an ordinary one. */
+void run_report_text(const struct run_result *r, const struct options *o);

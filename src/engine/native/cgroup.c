@@ -1,0 +1,286 @@
+/* Owns a sandbox's cgroup, whichever version: naming, joining, removing, sweeping.  Called by native.c and probe.c.
+ *
+ * A sandbox's directory is named bailey-HOME-ID-PID-STARTTIME after its owner process, flat below the parent, so that any
+ * later command can tell what is stale without a record of its own, and nothing stays when the last sandbox is gone. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/native/native.h"
+
+enum { REMOVE_TRIES = 200, REMOVE_PAUSE_US = 500, V2_MAGIC = 0x63677270 };
+
+/* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
+static int start_time(const char *pid, uint64_t *ret)
+{
+	char path[64], stat[1024], *p;
+
+	if (strlen(pid) > 12 || read_file_at(AT_FDCWD, FMT(path, "/proc/%s/stat", pid), stat, sizeof stat) < 0)
+		return -1;
+	p = strrchr(stat, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (!p)
+		return -1;
+	*ret = strtoull(p + 1, NULL, 10);
+	return 0;
+}
+
+static void make_name(char out[static NATIVE_NAME], const char *home_hash, const char *id)
+{
+	uint64_t started = 0;
+
+	(void)start_time("self", &started);
+	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu", home_hash, id, getpid(), (unsigned long long)started);
+}
+
+/* Splits a name of this home's into id and owner; false when it is none. */
+static bool parse_name(const char *name, const char *home_hash, char id[static SPEC_ID_LEN], bool *ret_alive)
+{
+	char copy[NATIVE_NAME], *save = NULL, *pid, *started, *name_id;
+	const char *rest = str_after(name, "bailey-");
+	uint64_t now;
+
+	rest = rest ? str_after(rest, home_hash) : NULL;
+	if (!rest || *rest != '-' || strlen(rest) >= sizeof copy)
+		return false;
+	str_format(copy, sizeof copy, "%s", rest + 1);
+	name_id = strtok_r(copy, "-", &save);
+	pid = strtok_r(NULL, "-", &save);
+	started = strtok_r(NULL, "-", &save);
+	if (!name_id || !pid || !started || strlen(name_id) >= SPEC_ID_LEN || strspn(pid, "0123456789") != strlen(pid))
+		return false;
+	str_format(id, SPEC_ID_LEN, "%s", name_id);
+	*ret_alive = start_time(pid, &now) == 0 && now == strtoull(started, NULL, 10);
+	return true;
+}
+
+bool cgroup_v2_has_controllers(void)
+{
+	struct statfs fs;
+
+	return statfs("/sys/fs/cgroup", &fs) == 0 && (uint64_t)fs.f_type == V2_MAGIC;
+}
+
+int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e)
+{
+	_cleanup_err_ struct err first = ERR_INIT;
+	char own[32];
+	const char *parent = env->cgroup_parent;
+
+	if (!parent && !root)
+		parent = FMT(own, "bailey-%u", geteuid());
+	if (!cgroup_v2_has_controllers())
+		return cgroup_v1_find(ret, parent, e);
+	if (cgroup_v2_find(ret, parent, root, &first) == 0)
+		return 0;
+	if (root || env->cgroup_parent || cgroup_v2_from_systemd(ret, env->home_hash, e) < 0) {
+		if (root || env->cgroup_parent)
+			return err_move(e, &first);
+		return -1;
+	}
+	return 0;
+}
+
+void cgroup_tree_done(struct cgroup_tree *t)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		t->dir[i] = close_fd(t->dir[i]);
+	t->n = 0;
+	t->kind = CGROUP_NONE;
+}
+
+int cgroup_write(int dir, const char *file, const char *path, const char *text, struct err *e)
+{
+	if (write_file_at(dir, file, text) == 0)
+		return 0;
+	return err_set(e, R_LIMITS_UNENFORCED, errno, "write '%s' to '%s/%s'", text, path, file);
+}
+
+int cgroup_read_u64(int dir, const char *file, uint64_t *ret)
+{
+	char text[64];
+
+	if (read_file_at(dir, file, text, sizeof text) <= 0 || *text < '0' || *text > '9')
+		return -1;
+	*ret = strtoull(text, NULL, 10);
+	return 0;
+}
+
+int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
+{
+	char text[4096], *save = NULL;
+
+	if (read_file_at(dir, file, text, sizeof text) < 0)
+		return -1;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *rest = str_after(line, key);
+
+		if (rest && *rest == ' ') {
+			*ret = strtoull(rest + 1, NULL, 10);
+			return 0;
+		}
+	}
+	return -1;
+}
+
+int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash, const char *id,
+	const struct spec_limits *l, struct err *e)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
+		ret->dir[i] = -1;
+	make_name(ret->name, home_hash, id);
+	for (unsigned i = 0; i < t->n && r == 0; i++) {
+		if (mkdirat(t->dir[i], ret->name, 0755) < 0) {
+			r = err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s/%s'", t->path[i], ret->name);
+			break;
+		}
+		ret->dir[i] = openat(t->dir[i], ret->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (ret->dir[i] < 0)
+			r = err_set(e, R_LIMITS_UNENFORCED, errno, "open cgroup '%s/%s'", t->path[i], ret->name);
+	}
+	if (r == 0)
+		r = t->kind == CGROUP_V1 ? cgroup_v1_limit(ret, t, l, e) : cgroup_v2_limit(ret, l, e);
+	if (r < 0)
+		cgroup_remove(ret, t);
+	return r;
+}
+
+int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, struct err *e)
+{
+	char text[16];
+
+	FMT(text, "%d", pid);
+	for (unsigned i = 0; i < t->n; i++)
+		if (write_file_at(c->dir[i], "cgroup.procs", text) < 0)
+			return err_set(e, R_LIMITS_UNENFORCED, errno, "move process '%d' into cgroup '%s/%s'", pid, t->path[i],
+				c->name);
+	return 0;
+}
+
+void cgroup_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f)
+{
+	if (t->kind == CGROUP_V1)
+		cgroup_v1_read(c, t, f);
+	else if (t->kind == CGROUP_V2)
+		cgroup_v2_read(c, f);
+}
+
+void cgroup_kill(const struct cgroup *c, const struct cgroup_tree *t)
+{
+	if (t->kind == CGROUP_V2 && t->n)
+		(void)write_file_at(c->dir[0], "cgroup.kill", "1");
+}
+
+static void remove_dir(int parent, const char *name)
+{
+	/* EBUSY while the kernel still lets go of the last process: microseconds after the wait */
+	for (int i = 0; i < REMOVE_TRIES; i++) {
+		if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+			return;
+		(void)usleep(REMOVE_PAUSE_US);
+	}
+}
+
+void cgroup_remove(struct cgroup *c, const struct cgroup_tree *t)
+{
+	/* the first hierarchy last: it is the one that a sweep looks at */
+	for (unsigned i = t->n; i-- > 0;) {
+		c->dir[i] = close_fd(c->dir[i]);
+		remove_dir(t->dir[i], c->name);
+	}
+}
+
+struct sweep {
+	const struct cgroup_tree *tree;
+	unsigned removed;
+};
+
+/* Every process in a dead owner's cgroup is on its way out (its parent-death signal); make sure. */
+static void sweep_one(const struct sweep *s, const char *name)
+{
+	struct cgroup c = { .dir = { -1, -1, -1, -1, -1 } };
+
+	str_format(c.name, sizeof c.name, "%s", name);
+	if (s->tree->kind == CGROUP_V2) {
+		c.dir[0] = openat(s->tree->dir[0], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (c.dir[0] >= 0)
+			cgroup_kill(&c, s->tree);
+	}
+	cgroup_remove(&c, s->tree);
+}
+
+static int each_of_home(const struct cgroup_tree *t, const char *home_hash,
+	void (*each)(void *arg, const char *name, const char *id, bool alive), void *arg, struct err *e)
+{
+	_cleanup_closedir_ DIR *d = NULL;
+	int fd;
+
+	if (!t->n)
+		return 0;
+	fd = openat(t->dir[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		int saved = errno;
+
+		fd = close_fd(fd);
+		return err_set(e, R_LIMITS_UNENFORCED, saved, "list cgroup '%s'", t->path[0]);
+	}
+	for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
+		char id[SPEC_ID_LEN];
+		bool alive;
+
+		if (parse_name(entry->d_name, home_hash, id, &alive))
+			each(arg, entry->d_name, id, alive);
+	}
+	return 0;
+}
+
+static void sweep_each(void *arg, const char *name, const char *id, bool alive)
+{
+	struct sweep *s = arg;
+
+	(void)id;
+	if (alive)
+		return;
+	sweep_one(s, name);
+	s->removed++;
+}
+
+int cgroup_sweep(const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e)
+{
+	struct sweep s = { .tree = t };
+
+	if (each_of_home(t, home_hash, sweep_each, &s, e) < 0)
+		return -1;
+	*ret_removed = s.removed;
+	return 0;
+}
+
+struct listing {
+	void (*each)(void *arg, const char *id, bool alive);
+	void *arg;
+};
+
+static void list_each(void *arg, const char *name, const char *id, bool alive)
+{
+	const struct listing *l = arg;
+
+	(void)name;
+	l->each(l->arg, id, alive);
+}
+
+int cgroup_list(const struct cgroup_tree *t, const char *home_hash, void (*each)(void *arg, const char *id, bool alive),
+	void *arg, struct err *e)
+{
+	struct listing l = { each, arg };
+
+	return each_of_home(t, home_hash, list_each, &l, e);
+}

@@ -1,0 +1,348 @@
+/* The sandbox's first process between clone3 and bailey-guest.
+ *
+ * Theory of operation.  It starts as a copy of the engine in fresh namespaces.  It waits for its id maps, builds a root on
+ * a tmpfs (what of the host is shown, /proc, /dev, tmpfs, the few files of /etc), pivots into it, drops every right that
+ * the guest does not need, installs the filter and executes the guest.  Any refusal on the way is one SETUP_FAILED frame
+ * and the end: there is no second best.
+ *
+ * It allocates nothing and reads nothing that a caller wrote but fixed-size fields of the spec. */
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/native/native.h"
+#include "wire/wire.h"
+
+/* where the new root is first mounted: anything that exists everywhere and holds no source still to be opened */
+#define STAGING "/tmp"
+
+static int control_fd = -1;
+
+__attribute__((noreturn)) static void fail(enum setup_step step, unsigned index, int error)
+{
+	struct wire_setup_failed m = { .step = step, .error = (uint32_t)error, .index = index };
+	uint8_t out[64];
+	size_t n = wire_put_setup_failed(out, sizeof out, &m);
+
+	(void)write_all(control_fd, out, n);
+	_exit(125);
+}
+
+static void check(bool ok, enum setup_step step)
+{
+	if (!ok)
+		fail(step, 0, errno);
+}
+
+/* One byte from the parent says that what it had to do outside is done. */
+static void wait_for_parent(void)
+{
+	char b;
+	ssize_t n;
+
+	do
+		n = read(control_fd, &b, 1);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(125); /* the owner is dead */
+}
+
+/* Opens (and where possible creates) target beneath root without following a link; the last component is a directory or
+ * an empty file.  An O_PATH descriptor, or -1. */
+static int make_target(int root, const char *target, enum tree_kind kind)
+{
+	int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
+	const char *p = target;
+
+	while (dir >= 0) {
+		const char *end = strchrnul(p, '/');
+		bool last = *end == '\0', file = last && kind == TREE_FILE;
+		char name[256];
+		int next, fd;
+
+		if ((size_t)(end - p) >= sizeof name || end == p) {
+			errno = ENAMETOOLONG;
+			dir = close_fd(dir);
+			return -1;
+		}
+		memcpy(name, p, (size_t)(end - p));
+		name[end - p] = '\0';
+		if (file) {
+			fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+			fd = close_fd(fd);
+		} else {
+			(void)mkdirat(dir, name, 0755);
+		}
+		next = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
+		dir = close_fd(dir);
+		if (last)
+			return next;
+		dir = next;
+		p = end + 1;
+	}
+	return -1;
+}
+
+static void attach(int root, struct tree *t, unsigned number)
+{
+	_cleanup_close_ int at = make_target(root, t->target, t->kind);
+
+	if (at < 0)
+		fail(STEP_TARGET, number, errno);
+	if (syscall(SYS_move_mount, t->tree_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		fail(STEP_ATTACH, number, errno);
+	t->tree_fd = close_fd(t->tree_fd);
+}
+
+static void open_trees(const struct child_plan *c)
+{
+	for (unsigned i = 0; i < c->trees->n; i++) {
+		bool changed = false;
+		int r = tree_open(&c->trees->trees[i], true, &changed);
+
+		if (r < 0)
+			fail(changed ? STEP_CHANGED : STEP_TREE, i, -r);
+	}
+}
+
+static void put_file(int root, const char *path, const char *text)
+{
+	_cleanup_close_ int fd = openat(root, path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
+
+	check(fd >= 0 && write_all(fd, text, strlen(text)) == 0, STEP_FILE);
+}
+
+static void make_etc(const struct child_plan *c, int root)
+{
+	const struct sandbox_spec *s = c->spec;
+	char text[1024], id[34];
+	uint64_t random[2];
+
+	if (s->image_fd >= 0)
+		return;
+	check(mkdirat(root, "etc", 0755) == 0, STEP_DIRECTORY);
+	if (s->uid == 0)
+		FMT(text, "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", s->home);
+	else
+		FMT(text,
+			"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
+			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+			s->uid, s->gid, s->home);
+	put_file(root, "etc/passwd", text);
+	put_file(root, "etc/group", FMT(text, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", s->gid));
+	put_file(root, "etc/hosts", FMT(text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", s->hostname));
+	put_file(root, "etc/hostname", FMT(text, "%s\n", s->hostname));
+	put_file(root, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n");
+	check(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random, STEP_FILE);
+	put_file(root, "etc/machine-id",
+		FMT(id, "%016llx%016llx\n", (unsigned long long)random[0], (unsigned long long)random[1]));
+}
+
+/* Docker's list (oci defaults): files are covered by /dev/null, directories by an empty one. */
+static void mask_proc(void)
+{
+	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts", "proc/kcore", "proc/keys",
+		"proc/latency_stats", "proc/sched_debug", "proc/scsi", "proc/timer_list", "proc/timer_stats", "proc/kallsyms",
+		"proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo", "proc/config.gz" };
+	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger" };
+	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+
+	for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
+		struct stat st;
+		bool dir;
+
+		if (lstat(masked[i], &st) < 0)
+			continue;
+		dir = S_ISDIR(st.st_mode);
+		check(mount(dir ? "run/empty" : "dev/null", masked[i], NULL, MS_BIND, NULL) == 0, STEP_PROC_MASK);
+		if (dir)
+			check(mount(NULL, masked[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0, STEP_PROC_MASK);
+	}
+	for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++) {
+		if (mount(read_only[i], read_only[i], NULL, MS_BIND, NULL) < 0) {
+			check(errno == ENOENT, STEP_PROC_MASK);
+			continue;
+		}
+		check(mount(NULL, read_only[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0, STEP_PROC_MASK);
+	}
+}
+
+static void make_dev(const struct child_plan *c, int root)
+{
+	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
+		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
+
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+		check(symlinkat(links[i][0], root, links[i][1]) == 0, STEP_DEV);
+	check(mkdirat(root, "dev/pts", 0755) == 0, STEP_DEV);
+	/* gid 5 (tty) exists only where a range of ids is mapped */
+	check(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+		      c->root ? "newinstance,ptmxmode=0666,mode=0620,gid=5" : "newinstance,ptmxmode=0666,mode=0620") == 0,
+		STEP_DEV);
+}
+
+static void make_tmpfs(const struct sandbox_spec *s, int root)
+{
+	for (unsigned i = 0; i < s->n_tmpfs; i++) {
+		const struct spec_tmpfs *t = &s->tmpfs[i];
+		_cleanup_close_ int at = make_target(root, t->target + 1, TREE_DIR);
+		char options[160];
+
+		if (at < 0)
+			fail(STEP_TMPFS, i, errno);
+		at = close_fd(at);
+		FMT(options, "size=%llu,nr_inodes=%llu,mode=%o,uid=%u,gid=%u", (unsigned long long)t->size,
+			(unsigned long long)t->inodes, t->mode, t->owned ? s->uid : 0, t->owned ? s->gid : 0);
+		if (mount("tmpfs", t->target + 1, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+			fail(STEP_TMPFS, i, errno);
+	}
+}
+
+static void pivot(void)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	check(sys_pivot_root(".", ".") == 0, STEP_PIVOT);
+	/* the old root lies on top of the new one now; detaching it leaves nothing of the host's tree */
+	check(umount2(".", MNT_DETACH) == 0 && chdir("/") == 0, STEP_PIVOT);
+	check(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr) == 0, STEP_READONLY);
+}
+
+static void build_root(const struct child_plan *c)
+{
+	const struct sandbox_spec *s = c->spec;
+	_cleanup_close_ int root = -1;
+
+	if (!c->root)
+		open_trees(c);
+	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=512,mode=0755") == 0, STEP_ROOT);
+	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
+	make_etc(c, root);
+	for (unsigned i = 0; i < c->trees->n_links; i++)
+		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0, STEP_FILE);
+	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 && mkdirat(root, "run", 0755) == 0 &&
+			mkdirat(root, "run/empty", 0555) == 0,
+		STEP_DIRECTORY);
+	for (unsigned i = 0; i < c->trees->n - s->n_binds; i++)
+		attach(root, &c->trees->trees[i], i);
+	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, STEP_PROC);
+	mask_proc();
+	make_dev(c, root);
+	make_tmpfs(s, root);
+	for (unsigned i = c->trees->n - s->n_binds; i < c->trees->n; i++)
+		attach(root, &c->trees->trees[i], i);
+	pivot();
+}
+
+static void set_limits(void)
+{
+	/* 1, not 0: it also keeps the host's core_pattern program from being run for a crash in here (coredump.c) */
+	const struct rlimit core = { 1, 1 };
+
+	check(setrlimit(RLIMIT_CORE, &core) == 0, STEP_RLIMIT);
+	(void)umask(022);
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL);
+}
+
+static void set_stdio(const struct child_plan *c)
+{
+	int null = c->io.fd[0] >= 0 ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	check(dup2(c->io.fd[0] >= 0 ? c->io.fd[0] : null, 0) == 0, STEP_STDIO);
+	check(dup2(c->io.fd[1], 1) == 1 && dup2(c->io.fd[2], 2) == 2, STEP_STDIO);
+}
+
+/* Descriptor 3 is the channel, 4 the guest's program; all else closes itself on exec. */
+static void place_fds(const struct child_plan *c)
+{
+	int guest = fcntl(c->guest_fd, F_DUPFD_CLOEXEC, 64);
+	int control = fcntl(control_fd, F_DUPFD_CLOEXEC, 64);
+
+	check(guest >= 0 && control >= 0, STEP_STDIO);
+	check(syscall(SYS_close_range, 3u, 63u, 0u) == 0, STEP_STDIO);
+	check(dup2(control, WIRE_CONTROL_FD) == WIRE_CONTROL_FD, STEP_STDIO);
+	control_fd = WIRE_CONTROL_FD;
+	check(dup3(guest, 4, O_CLOEXEC) == 4, STEP_STDIO);
+	check(syscall(SYS_close_range, 5u, ~0u, 0u) == 0, STEP_STDIO);
+}
+
+static void enter_guest(const struct child_plan *c)
+{
+	enum { MAX_ARGV = 65536 };
+	static char name[] = "bailey-guest";
+	size_t n = 0;
+
+	while (c->spec->argv[n] && n < MAX_ARGV)
+		n++;
+	{
+		char **argv = calloc(n + 2, sizeof *argv);
+
+		check(argv != NULL, STEP_EXEC);
+		argv[0] = name;
+		memcpy(argv + 1, c->spec->argv, n * sizeof *argv);
+		(void)syscall(SYS_execveat, 4, "", argv, c->spec->env, AT_EMPTY_PATH);
+	}
+	fail(STEP_EXEC, 0, errno);
+}
+
+/* A user's guest is opened in here: the clone has to come from this mount namespace. */
+static int guest_program(const struct child_plan *c)
+{
+	struct tree t = { .path = NULL, .source_fd = c->guest_fd, .idmap_fd = -1, .tree_fd = -1 };
+	char link[64];
+	bool changed = false;
+	ssize_t n;
+
+	if (c->root)
+		return c->guest_fd;
+	n = readlink(FMT(link, "/proc/self/fd/%d", c->guest_fd), t.source_path, sizeof t.source_path - 1);
+	check(n > 0, STEP_EXEC);
+	t.source_path[n] = '\0';
+	if (tree_open(&t, true, &changed) < 0)
+		fail(STEP_EXEC, 0, changed ? ESTALE : errno);
+	return t.tree_fd;
+}
+
+void child_run(const struct child_plan *plan)
+{
+	struct child_plan c = *plan;
+	const struct sandbox_spec *s = c.spec;
+
+	control_fd = c.control;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	wait_for_parent();
+	if (c.root)
+		check(setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0, STEP_IDS);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids cleared it */
+	c.guest_fd = guest_program(&c);
+	build_root(&c);
+	check(sethostname(s->hostname, strlen(s->hostname)) == 0, STEP_HOSTNAME);
+	check(loopback_up() == 0, STEP_LOOPBACK);
+	if (c.join_cgroups)
+		wait_for_parent();
+	/* only now: on v1 a namespace made before the join would show the host's path, and clone3 makes it too early */
+	check(unshare(CLONE_NEWCGROUP) == 0, STEP_CGROUPNS);
+	check(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0, STEP_KEYRING);
+	set_limits();
+	check(chdir(s->workdir) == 0, STEP_WORKDIR);
+	set_stdio(&c);
+	place_fds(&c);
+	check(setsid() >= 0, STEP_SESSION);
+	check(caps_drop(c.root) == 0, STEP_CAPS);
+	check(landlock_scope() == 0, STEP_LANDLOCK);
+	check(seccomp_install(s->allow_setgid) == 0, STEP_SECCOMP);
+	enter_guest(&c);
+	_exit(125);
+}

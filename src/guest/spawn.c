@@ -1,0 +1,147 @@
+/* Starts the workload: fork, drop the guest's last rights, exec.  Called once by guest_main. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+
+#include "guest/guest.h"
+#include "guest/sys.h"
+
+
+static size_t length(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n])
+		n++;
+	return n;
+}
+
+static bool has_slash(const char *s)
+{
+	for (; *s; s++)
+		if (*s == '/')
+			return true;
+	return false;
+}
+
+static const char *find_path(char **env)
+{
+	for (; *env; env++) {
+		const char *e = *env;
+
+		if (e[0] == 'P' && e[1] == 'A' && e[2] == 'T' && e[3] == 'H' && e[4] == '=')
+			return e + 5;
+	}
+	return "/usr/bin:/bin";
+}
+
+/* As execvpe: a permission problem on the way is remembered, since it says more than 'not found'. */
+static long exec_search(char **argv, char **env)
+{
+	const char *name = argv[0], *p = find_path(env);
+	size_t name_len = length(name);
+	long worst = -ENOENT;
+	char path[GUEST_MAX_PATH];
+
+	if (has_slash(name))
+		return sys3(SYS_execve, name, argv, env);
+	for (;;) {
+		size_t n = 0;
+		long r;
+
+		while (p[n] && p[n] != ':')
+			n++;
+		if (n + 1 + name_len + 1 <= sizeof path) {
+			char *out = path;
+
+			for (size_t i = 0; i < n; i++)
+				*out++ = p[i];
+			if (n)
+				*out++ = '/';
+			for (size_t i = 0; i <= name_len; i++)
+				*out++ = name[i];
+			r = sys3(SYS_execve, path, argv, env);
+			if (r == -EACCES)
+				worst = r;
+			else if (r != -ENOENT && r != -ENOTDIR)
+				return r;
+		}
+		if (!p[n])
+			return worst;
+		p += n + 1;
+	}
+}
+
+/* Only what a root-made sandbox gives the guest (SETUID, SETGID, KILL) is there to lose; without a range of ids these
+ * calls are no-ops or fail with EPERM, and the ids are already the workload's. */
+static long drop_rights(const struct wire_exec *exec)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
+	struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+	long r;
+
+	(void)sys2(SYS_setgroups, 0, 0);
+	r = sys3(SYS_setresgid, exec->gid, exec->gid, exec->gid);
+	if (r < 0)
+		return r;
+	r = sys3(SYS_setresuid, exec->uid, exec->uid, exec->uid);
+	if (r < 0)
+		return r;
+	(void)sys5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return sys2(SYS_capset, &head, none);
+}
+
+static long child(const struct wire_exec *exec, char **argv, char **env)
+{
+	uint64_t none = 0;
+	long r;
+
+	r = sys0(SYS_setsid);
+	if (r < 0)
+		return r;
+	if (exec->flags & WIRE_EXEC_TERMINAL) {
+		r = sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
+		if (r < 0)
+			return r;
+	}
+	r = drop_rights(exec);
+	if (r < 0)
+		return r;
+	(void)sys3(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
+	return exec_search(argv, env);
+}
+
+long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
+{
+	/* a pipe that closes on exec carries the errno of a failed start: the child can't write into our memory */
+	int status[2];
+	int error = 0;
+	long pid, n;
+
+	n = sys2(SYS_pipe2, status, O_CLOEXEC);
+	if (n < 0)
+		return n;
+	pid = sys5(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0) {
+		error = (int)-child(exec, argv, env);
+		(void)sys3(SYS_write, status[1], &error, sizeof error);
+		sys_exit(127);
+	}
+	(void)sys1(SYS_close, status[1]);
+	if (pid > 0) {
+		do
+			n = sys3(SYS_read, status[0], &error, sizeof error);
+		while (n == -EINTR);
+		if (n == (long)sizeof error) {
+			(void)sys4(SYS_wait4, pid, 0, 0, 0);
+			pid = -error;
+		}
+	}
+	(void)sys1(SYS_close, status[0]);
+	return pid;
+}

@@ -1,0 +1,26 @@
+/* Which objects of the host may be shown in a sandbox.
+ *
+ * A client's path is opened here, once, with the client's own rights; from then on only the descriptor counts.  Objects are
+ * compared by device and inode and never by name, so links, bind mounts and odd spellings change nothing. */
+#pragma once
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum admit_use {
+	ADMIT_WORKSPACE,
+	ADMIT_MOUNT,
+	ADMIT_IMAGE,
+	ADMIT_SOCKET, /* a Unix socket behind which a model answers */
+};
+
+struct admit {
+	const char *path;
+	enum admit_use use;
+	bool writable;
+	bool allow_root_owned; /* --root-workspace */
+};
+
+/* Opens and checks; *ret_fd is O_PATH and the caller's.  Refusals: R_MOUNT_SOURCE_MISSING, R_MOUNT_SOURCE_RELATIVE,
+ * R_MOUNT_FORBIDDEN, R_WORKSPACE_NOT_OWNED, R_WORKSPACE_ROOT_OWNED, R_IMAGE_MISSING, R_SOCKET_MISSING, R_DISK_FULL. */
+int admit_open(const struct admit *a, int *ret_fd, struct err *e);
