@@ -26,15 +26,13 @@ masked=(
 )
 
 # The host's settings of apt that decide whether a mirror is reached and believed (proxy, certificates, dates).
-apt_options()
-{
+apt_options() {
 	apt-config dump 2>/dev/null |
 		grep -E '^Acquire::(https?::(Proxy|CAInfo|CAPath|SslCert|SslKey)|Check-)' || true
 }
 
 # The host's own mirror when the host is Debian, since a mirror near by may be the only one in reach.
-mirror()
-{
+mirror() {
 	if [ -n "${BAILEY_MIRROR:-}" ]; then
 		echo "$BAILEY_MIRROR"
 		return
@@ -44,8 +42,7 @@ mirror()
 		grep . || echo http://deb.debian.org/debian
 }
 
-bootstrap()
-{
+bootstrap() {
 	local root=$1
 
 	apt_options >"$work/apt.conf"
@@ -59,8 +56,7 @@ bootstrap()
 	rm -f "$root/etc/apt/apt.conf.d/99mmdebstrap"
 }
 
-add_user()
-{
+add_user() {
 	local root=$1 user=$2
 
 	chroot "$root" useradd -m -s /bin/bash "$user"
@@ -69,8 +65,7 @@ add_user()
 	chroot "$root" chown -R "$user:$user" "/home/$user"
 }
 
-configure()
-{
+configure() {
 	local root=$1
 
 	echo guest >"$root/etc/hostname"
@@ -97,8 +92,7 @@ configure()
 
 # busybox and the few modules between the kernel and its root file system; the address is set here too, so that the guest
 # needs no network manager.
-make_initrd()
-{
+make_initrd() {
 	local root=$1 version=$2 dir=$1/initrd module
 
 	mkdir -p "$dir/bin" "$dir/m" "$dir/proc" "$dir/sys" "$dir/dev" "$dir/root"

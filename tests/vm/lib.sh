@@ -7,29 +7,25 @@ trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0 skipped=0
 status=0 seconds=0
 
-ok()
-{
+ok() {
 	passed=$((passed + 1))
 	echo "ok $*"
 }
 
-not_ok()
-{
+not_ok() {
 	failed=$((failed + 1))
 	echo "not ok $*"
 	echo "    exit $status, stdout: $(head -c 600 "$scratch/out" 2>/dev/null | tr '\n' ' ')"
 	echo "    stderr: $(head -c 600 "$scratch/err" 2>/dev/null | tr '\n' ' ')"
 }
 
-skip()
-{
+skip() {
 	skipped=$((skipped + 1))
 	echo "skip $*"
 }
 
 # check NAME COMMAND...: ok when the command is true.
-check()
-{
+check() {
 	local name=$1
 
 	shift
@@ -41,8 +37,7 @@ check()
 }
 
 # Runs bailey with a deadline of its own; leaves $status, $seconds and the two outputs.
-bailey_run()
-{
+bailey_run() {
 	local start=$EPOCHREALTIME
 
 	status=0
@@ -51,8 +46,7 @@ bailey_run()
 }
 
 # The value of a key anywhere in the JSON object that the last run printed; false when there is none.
-json()
-{
+json() {
 	local value
 
 	# no value is the one sign of failure: jq 1.6 takes an empty file for a success
@@ -62,33 +56,28 @@ json()
 	echo "$value"
 }
 
-json_object()
-{
+json_object() {
 	[ "$(jq -r type "$scratch/out" 2>&1)" = object ] || { echo "not one JSON object"; return 1; }
 }
 
 # is VALUE WANTED, between VALUE LOW HIGH: with a message when not.
-is()
-{
+is() {
 	[ "$1" = "$2" ] || { echo "'$1' instead of '$2'"; return 1; }
 }
 
-between()
-{
+between() {
 	awk -v v="$1" -v lo="$2" -v hi="$3" 'BEGIN { exit !(v != "" && v + 0 >= lo && v + 0 <= hi) }' ||
 		{ echo "'$1' is not between $2 and $3"; return 1; }
 }
 
-json_is()
-{
+json_is() {
 	local value
 
 	value=$(json "$1") || { echo "$value"; return 1; }
 	is "$value" "$2"
 }
 
-json_between()
-{
+json_between() {
 	local value
 
 	value=$(json "$1") || { echo "$value"; return 1; }
@@ -96,8 +85,7 @@ json_between()
 }
 
 # soon SECONDS COMMAND...: true once the command is.
-soon()
-{
+soon() {
 	local end=$((SECONDS + $1))
 
 	shift
@@ -107,8 +95,7 @@ soon()
 	done
 }
 
-finish()
-{
+finish() {
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ]
 }

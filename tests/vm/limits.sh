@@ -33,8 +33,7 @@ while time.monotonic() < end:
 os._exit(min(int(time.process_time() / 3 * 100), 120))
 '
 
-memory()
-{
+memory() {
 	bailey_run run --json --memory 64m -- python3 -c "$allocate" 200
 	check memory-reason json_is reason oom
 	check memory-oom-killed json_is oom_killed true
@@ -46,8 +45,7 @@ memory()
 }
 
 # Needs a guest with swap, else it shows nothing: the same limit with swap lets the same allocation pass.
-swap()
-{
+swap() {
 	local manager=--system
 
 	[ "$(id -u)" -eq 0 ] || manager=--user
@@ -60,8 +58,7 @@ swap()
 	check swap-is-zero json_is reason oom
 }
 
-pids()
-{
+pids() {
 	bailey_run run --json --pids 20 -- python3 -c "$fork"
 	check pids-limited between "$status" 15 19
 	check pids-peak json_between pids_peak 16 24
@@ -70,21 +67,18 @@ pids()
 	check pids-peak-control json_between pids_peak 61 66
 }
 
-cpu()
-{
+cpu() {
 	bailey_run run --cpus 0.25 -- python3 -c "$spin"
 	check cpu-limited between "$status" 10 40
 	bailey_run run --cpus 1 -- python3 -c "$spin"
 	check cpu-control between "$status" 60 120
 }
 
-no_sleeper()
-{
+no_sleeper() {
 	! pgrep -f "^sleep $1\$" >/dev/null
 }
 
-deadline()
-{
+deadline() {
 	bailey_run run --json --timeout 3s -- sh -c 'setsid sleep 7771 & sleep 7772'
 	check timeout-status is "$status" 124
 	check timeout-reason json_is reason timeout
@@ -93,8 +87,7 @@ deadline()
 }
 
 # What the kernel itself says about the workload's cgroup while it runs.
-kernel_view()
-{
+kernel_view() {
 	local owner pid='' dir
 
 	"$bailey" run --memory 96m --pids 40 --cpus 0.5 -- sleep 8881 >"$scratch/out" 2>"$scratch/err" </dev/null &
@@ -119,8 +112,7 @@ kernel_view()
 }
 
 # The nearest cgroup at or above a path that has a memory limit.
-limited_dir()
-{
+limited_dir() {
 	local dir=/sys/fs/cgroup$1
 
 	while [ "$dir" != /sys/fs/cgroup ] && [ "$(cat "$dir/memory.max")" = max ]; do
@@ -130,23 +122,19 @@ limited_dir()
 }
 
 # Directories that carry a sandbox's id.
-sandbox_dirs()
-{
+sandbox_dirs() {
 	find /sys/fs/cgroup -type d -regextype posix-extended -regex '.*/[^/]*b[0-9a-f]{16}[^/]*' 2>/dev/null
 }
 
-some_sandbox_dir()
-{
+some_sandbox_dir() {
 	[ -n "$(sandbox_dirs)" ]
 }
 
-no_sandbox_dir()
-{
+no_sandbox_dir() {
 	[ -z "$(sandbox_dirs)" ] || { sandbox_dirs; return 1; }
 }
 
-status_passed_on()
-{
+status_passed_on() {
 	bailey_run run -- sh -c 'exit 7'
 	check status is "$status" 7
 	bailey_run run --json -- true

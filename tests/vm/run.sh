@@ -20,10 +20,9 @@ qemu=
 port=
 passed=0 failed=0 skipped=0
 
-# name, user of the login, seconds, what is prepared as root (a sysctl set to 0), suites.sh's arguments.  Order matters: 'refusal' wants
-# its user not logged in yet, and the last ones forbid user namespaces.
-suites()
-{
+# name, user of the login, seconds, what is prepared as root (a sysctl set to 0), suites.sh's arguments.
+# Order matters: 'refusal' wants its user not logged in yet, and the last ones forbid user namespaces.
+suites() {
 	cat <<-'END'
 		refusal          root    60  none                                       refusal
 		doctor           root    60  none                                       doctor
@@ -39,15 +38,13 @@ suites()
 	END
 }
 
-die()
-{
+die() {
 	echo "vm: $*" >&2
 	exit 1
 }
 
 # The guest is thrown away whole, so QEMU is ended without further ado.
-cleanup()
-{
+cleanup() {
 	if [ -n "$qemu" ]; then
 		kill "$qemu" 2>/dev/null || true
 		wait "$qemu" 2>/dev/null || true
@@ -57,8 +54,7 @@ cleanup()
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-get_packages()
-{
+get_packages() {
 	if [ ! -e "$top/tools/need.sh" ]; then
 		for p in qemu-system-x86_64 qemu-img mmdebstrap ssh; do
 			command -v "$p" >/dev/null || die "'$p' is missing"
@@ -71,8 +67,7 @@ get_packages()
 		die "the packages for the virtual machine are missing"
 }
 
-as_root()
-{
+as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
 	else
@@ -81,8 +76,7 @@ as_root()
 }
 
 # A lock, since two runs may start on an empty cache; a build that breaks off leaves nothing that looks finished.
-build_image()
-{
+build_image() {
 	local new
 
 	image=$cache/vm-$(sha256sum "$here/build.sh" | head -c 12)
@@ -101,8 +95,7 @@ build_image()
 	exec 9>&-
 }
 
-start_qemu()
-{
+start_qemu() {
 	local append="console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 audit=0 mitigations=off apparmor=1 panic=-1"
 
 	port=$((20000 + RANDOM % 12000))
@@ -117,8 +110,7 @@ start_qemu()
 }
 
 # One connection per user, since a login costs seconds here; it ends with QEMU.
-guest_ssh()
-{
+guest_ssh() {
 	local user=$1
 
 	shift
@@ -128,8 +120,7 @@ guest_ssh()
 		-o ServerAliveInterval=15 -o LogLevel=ERROR "$user@127.0.0.1" "$@"
 }
 
-boot_failed()
-{
+boot_failed() {
 	echo "vm: $*; the end of the guest's console:" >&2
 	tail -n 40 "$run/serial.log" >&2 2>/dev/null || true
 	cat "$run/qemu.log" "$run/ssh.log" >&2 2>/dev/null || true
@@ -137,8 +128,7 @@ boot_failed()
 }
 
 # QEMU itself binds the port: when another has it, QEMU ends at once and the next port is tried.
-boot()
-{
+boot() {
 	local try deadline=$((SECONDS + 150))
 
 	qemu-img create -q -f qcow2 -F raw -b "$image/guest.img" "$run/disk.qcow2" 9>&-
@@ -157,8 +147,7 @@ boot()
 	done
 }
 
-find_probe()
-{
+find_probe() {
 	local p
 
 	for p in "$build"/release/tests/escape/escape-probe "$build"/*/tests/escape/escape-probe; do
@@ -167,8 +156,7 @@ find_probe()
 }
 
 # The suites find the probe where a build would have it; a swap file makes 'swap 0' mean something.
-copy_in()
-{
+copy_in() {
 	local probe
 
 	[ -x "$stage/bin/bailey" ] || die "no '$stage/bin/bailey'; run './dev build' first"
@@ -183,19 +171,19 @@ copy_in()
 		fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap'
 }
 
-prepare()
-{
+prepare() {
 	case $1 in
 	none) ;;
-	sysctl:*) guest_ssh root "sysctl -qw user.max_user_namespaces=7000 kernel.unprivileged_userns_clone=1 ${1#sysctl:}=0" ;;
+	sysctl:*)
+		guest_ssh root "sysctl -qw user.max_user_namespaces=7000 kernel.unprivileged_userns_clone=1 ${1#sysctl:}=0"
+		;;
 	*) die "no preparation '$1'" ;;
 	esac
 }
 
 # Prints a suite's log with the suite's name before every test's, and adds it up.  'no control' is the escape suite's
 # word for a case that this host can't show; it counts as skipped.
-count()
-{
+count() {
 	local name=$1 log=$2 status=$3 p f s
 
 	sed -E -e "s,^(ok|not ok|skip) ,\1 $name/," -e "s,^no control ([^ ]+),skip $name/\1 no control:," \
@@ -215,8 +203,7 @@ count()
 	echo "# $name: $p passed, $f failed, $s skipped"
 }
 
-run_suite()
-{
+run_suite() {
 	local name=$1 user=$2 limit=$3 before=$4 start=$SECONDS status=0
 
 	shift 4
@@ -227,8 +214,7 @@ run_suite()
 	echo "# $name: $((SECONDS - start)) s"
 }
 
-wanted()
-{
+wanted() {
 	local name=$1 w
 
 	shift
@@ -239,8 +225,7 @@ wanted()
 	return 1
 }
 
-timed()
-{
+timed() {
 	local name=$1 start=$SECONDS
 
 	shift
@@ -248,8 +233,7 @@ timed()
 	echo "# $name: $((SECONDS - start)) s"
 }
 
-main()
-{
+main() {
 	local shell='' name user limit before arguments w
 
 	case ${1:-} in

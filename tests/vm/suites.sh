@@ -5,8 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
 
 # What doctor says on a host where all is well.
-suite_doctor()
-{
+suite_doctor() {
 	bailey_run doctor
 	sed 's/^/# /' "$scratch/out"
 	check status is "$status" 0
@@ -15,19 +14,16 @@ suite_doctor()
 	finish
 }
 
-suite_limits()
-{
+suite_limits() {
 	exec "$here/limits.sh"
 }
 
-suite_escape()
-{
+suite_escape() {
 	exec "$here/../escape/run.sh" --bailey "$bailey"
 }
 
 # A login without lingering has a user manager as long as it lasts; Bailey asks it for a scope.
-suite_session()
-{
+suite_session() {
 	check cgroup-is-roots test ! -w "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cgroup.procs"
 	bailey_run run --json -- true
 	check run is "$status" 0
@@ -36,8 +32,7 @@ suite_session()
 }
 
 # As root, for a user without session and manager: no limits can be had, so the run is refused.
-suite_refusal()
-{
+suite_refusal() {
 	local uid
 
 	uid=$(id -u plain)
@@ -56,8 +51,7 @@ suite_refusal()
 }
 
 # A setting that forbids user namespaces is in force: Bailey must name it.
-suite_userns()
-{
+suite_userns() {
 	local setting=$1
 
 	if unshare --user --map-root-user true 2>"$scratch/err"; then
