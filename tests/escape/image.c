@@ -33,6 +33,9 @@ static struct verdict list_it(char **arg)
 	return access(arg[0], R_OK | X_OK) < 0 ? by_errno(-1) : success("open");
 }
 
+#define IMAGE_OUTCOMES \
+	"refused:image_invalid|refused:mount_target_invalid|stayed-inside|EACCES|EROFS|ENOENT"
+
 /* CVE-2025-31133 and its kin: the runtime would mount over, or create below, a path that the image
  * chose. */
 #define IMAGE(n, text, entry) \
@@ -42,7 +45,7 @@ static struct verdict list_it(char **arg)
 			"/planted @SCRATCH@/landing/planted", \
 		.options = "--image @SCRATCH@/image-" entry, \
 		.run = plant, \
-		.expect = "refused:image_invalid|stayed-inside|EACCES|EROFS|ENOENT" }
+		.expect = IMAGE_OUTCOMES }
 
 #define REFUSED(n, text, option, what) \
 	{ .name = n, \
@@ -55,6 +58,12 @@ static struct verdict list_it(char **arg)
 const struct probe_case image_cases[] = {
 	IMAGE("image-dev", "CVE-2025-31133: the image's /dev is a symlink to a host directory",
 		"dev"),
+	{ .name = "image-null",
+		.about = "CVE-2025-31133: the image's /dev/null is a symlink to a host file",
+		.args = "<@SCRATCH@/image-null|>/dev/null @SCRATCH@/landing/planted",
+		.options = "--image @SCRATCH@/image-null",
+		.expect = IMAGE_OUTCOMES,
+		.run = plant },
 	IMAGE("image-proc", "CVE-2025-52881: the image's /proc is a symlink to a host directory",
 		"proc"),
 	IMAGE("image-etc", "The image's /etc is a symlink to a host directory", "etc"),
@@ -62,16 +71,18 @@ const struct probe_case image_cases[] = {
 	IMAGE("image-workspace", "The image's /workspace is a symlink to a host directory",
 		"workspace"),
 	REFUSED("forbidden-etc", "Mount the host's /etc", "--mount /etc:/mnt",
-		"</etc|/mnt>/shadow"),
+		"</etc|/mnt>/passwd"),
 	REFUSED("forbidden-etc-link", "Mount the host's /etc by a symlink",
-		"--mount @SCRATCH@/etc-link:/mnt", "<@SCRATCH@/etc-link|/mnt>/shadow"),
-	REFUSED("forbidden-root", "Mount the host's root", "--mount /:/mnt", "<|/mnt>/etc/shadow"),
+		"--mount @SCRATCH@/etc-link:/mnt", "<@SCRATCH@/etc-link|/mnt>/passwd"),
+	REFUSED("forbidden-root", "Mount the host's root", "--mount /:/mnt", "<|/mnt>/etc/passwd"),
 	REFUSED("forbidden-home", "Mount the whole home directory", "--mount @HOME@:/mnt",
 		"<@HOME@|/mnt>/@SECRETNAME@"),
 	REFUSED("forbidden-proc", "Mount the host's /proc", "--mount /proc:/mnt",
 		"</proc|/mnt>/version"),
 	REFUSED("forbidden-sys", "Mount the host's /sys", "--mount /sys:/mnt",
 		"</sys|/mnt>/kernel/mm/transparent_hugepage/enabled"),
+	REFUSED("forbidden-workspace", "Take the whole home directory as the workspace",
+		"--workspace @HOME@:rw", "<@HOME@|/workspace>/@SECRETNAME@"),
 	{ .name = "forbidden-dev",
 		.about = "Mount the host's /dev",
 		.args = "</dev|/mnt>",

@@ -99,13 +99,14 @@ cleanup() {
 	[ -z "$scratch" ] || rm -rf "$scratch"
 }
 
-# NAME: a root with mount points, and NAME a symlink to the landing directory.
+# NAME [PATH TARGET]: a root with mount points in which PATH (NAME) is a symlink to TARGET (the
+# landing directory).
 make_image() {
-	local dir=$scratch/image-$1
+	local dir=$scratch/image-$1 path=${2:-$1}
 
 	mkdir -p "$dir"/{usr,bin,probe,dev,proc,etc,tmp,workspace,home/agent,run,var}
-	rm -rf "${dir:?}/$1"
-	ln -s "$scratch/landing" "$dir/$1"
+	rm -rf "${dir:?}/$path"
+	ln -s "${3:-$scratch/landing}" "$dir/$path"
 }
 
 setuid_program() { # one whose owner isn't the caller
@@ -173,6 +174,7 @@ make_objects() {
 	for name in dev proc etc tmp workspace; do
 		make_image "$name"
 	done
+	make_image null dev/null "$scratch/landing/planted"
 	V[SCRATCH]=$scratch V[SECRET]=$secret V[SECRETNAME]=${secret##*/} V[HOME]=$HOME V[TAG]=$tag
 	V[HOSTWS]=$scratch/ws V[WS]="<$scratch/ws|/workspace>" V[RO]="<$scratch/ro|/ro>"
 	V[PROBE]="<$scratch/bin|/probe>/escape-probe"
@@ -262,10 +264,11 @@ stop_peer() {
 	peer_pid=''
 }
 
-refusal() { # the reason that Bailey's message names, for 'refused:REASON'
+# How Bailey refused: its messages end in "[REASON]".
+refusal() {
 	local reason
 
-	reason=$(grep -o -w -E "$(IFS='|' && echo "${reasons[*]}")" "$scratch/err" | head -n 1 || true)
+	reason=$(grep -o -E '\[[a-z_]+\]$' "$scratch/err" | head -n 1 | tr -d '[]' || true)
 	echo "refused:${reason:-unknown}"
 }
 
@@ -441,8 +444,6 @@ if [ -z "${ESCAPE_WITH_KEY:-}" ]; then
 	ESCAPE_WITH_KEY=1 exec "$probe" --with-session-key "${BASH_SOURCE[0]}" "$@"
 fi
 export BAILEY_ESCAPE_SECRET="a secret in the environment"
-# The reasons that a row may expect; Bailey's messages name them.
-reasons=(image_invalid image_missing mount_forbidden mount_target_invalid bad_value usage)
 [ -z "$("$probe" --table | cut -d "$SEP" -f 1 | sort | uniq -d)" ] ||
 	die "two cases have the same name"
 make_objects
