@@ -1,0 +1,85 @@
+/* `bailey doctor`: what this host enforces, each line found by doing it; see engine/native/probe.c. */
+#include <string.h>
+
+#include "base/home.h"
+#include "base/json.h"
+#include "door/cli/verb.h"
+#include "engine/engine.h"
+
+enum { EXIT_UNUSABLE = 1 };
+
+static const char *const verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "FAIL" };
+static const char *const json_verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "fail" };
+
+static void put_json(struct buf *out, const struct engine_report *r)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object_begin(&j, NULL);
+	json_string(&j, "engine", engine_native.name);
+	json_bool(&j, "usable", r->usable);
+	json_array_begin(&j, "checks");
+	for (unsigned i = 0; i < r->n_checks; i++) {
+		const struct engine_check *c = &r->checks[i];
+
+		json_object_begin(&j, NULL);
+		json_string(&j, "check", c->name);
+		json_string(&j, "verdict", json_verdicts[c->verdict]);
+		json_string(&j, "result", c->result);
+		json_string(&j, "consequence", *c->consequence ? c->consequence : NULL);
+		json_string(&j, "remedy", *c->remedy ? c->remedy : NULL);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	(void)buf_puts(out, "\n");
+}
+
+static void put_text(struct buf *out, const struct engine_report *r)
+{
+	for (unsigned i = 0; i < r->n_checks; i++) {
+		const struct engine_check *c = &r->checks[i];
+
+		(void)buf_printf(out, "%-6s  %-16s  ", verdicts[c->verdict], c->name);
+		cli_escape(out, c->result, strlen(c->result));
+		if (*c->consequence)
+			(void)buf_printf(out, "\n%26s%s", "", c->consequence);
+		if (*c->remedy)
+			(void)buf_printf(out, "\n%26stry: %s", "", c->remedy);
+		(void)buf_puts(out, "\n");
+	}
+	(void)buf_puts(out,
+		r->usable ? "\nThe default profile of the native engine can run here.\n"
+			  : "\nThe default profile of the native engine can't run here: mend what fails above.\n");
+}
+
+int verb_doctor(struct options *o, int argc, char **argv, struct err *e)
+{
+	_cleanup_free_ char *guest = NULL;
+	_cleanup_buf_ struct buf out = BUF_INIT;
+	struct engine_env env = { .cgroup_parent = o->cgroup_parent, .ids_base = (uint32_t)o->ids_base,
+		.ids_count = (uint32_t)o->ids_count };
+	static struct engine_report report; /* 40 lines of text: too much for the stack */
+	struct engine *engine;
+	int r;
+
+	(void)argc;
+	(void)argv;
+	if (libexec_path("bailey-guest", &guest, e) < 0 || home_hash(env.home_hash, e) < 0)
+		return -1;
+	env.guest = guest;
+	if (engine_native.open(&engine, &env, e) < 0)
+		return -1;
+	r = engine_native.probe(engine, &report, e);
+	engine_native.close(engine);
+	if (r < 0)
+		return -1;
+	if (o->json)
+		put_json(&out, &report);
+	else
+		put_text(&out, &report);
+	if (cli_write(&out, e) < 0)
+		return -1;
+	return report.usable ? 0 : EXIT_UNUSABLE;
+}
