@@ -5,7 +5,6 @@
  *     gendoc flags                                  "VERB<tab>FLAG" for each flag of each verb
  *     gendoc keys                                   the keys of config.toml
  *     gendoc verbs                                  the verbs, sub-verbs too */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +15,15 @@
 #include "config/options.h"
 
 #define MAN_DATE "November 30, 2026"
+
+static char upper(char c)
+{
+	static const char from[] = "abcdefghijklmnopqrstuvwxyz",
+			  to[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	const char *p = c ? strchr(from, c) : NULL;
+
+	return p ? to[p - from] : c;
+}
 
 /* Adds n bytes so that roff takes none of them for its own. */
 static void put_text(struct buf *b, const char *s, size_t n)
@@ -46,7 +54,7 @@ static void put_sentences(struct buf *b, const char *s, size_t n)
 
 		while (p < end &&
 			!(*p == '.' && p + 1 < end && p[1] == ' ' && p + 2 < end &&
-				(p[2] == ' ' || isupper((unsigned char)p[2]))))
+				(p[2] == ' ' || p[2] == upper(p[2]))))
 			p++;
 		put_text(b, s, (size_t)(p - s) + (p < end));
 		buf_puts(b, "\n");
@@ -94,7 +102,7 @@ static void put_head(struct buf *b, const char *name, int section, const char *s
 		".\\\" Made from the tables in src/config by tools/gendoc.c.\n.Dd " MAN_DATE
 		"\n.Dt ");
 	for (const char *s = name; *s; s++)
-		buf_printf(b, "%c", toupper((unsigned char)*s));
+		buf_printf(b, "%c", upper(*s));
 	buf_printf(b, " %d\n.Os Bailey " BAILEY_VERSION "\n.Sh NAME\n.Nm %s\n.Nd %s\n", section,
 		name, summary);
 }
@@ -255,6 +263,20 @@ static enum verb next_by_name(enum verb v)
 	return best;
 }
 
+static void put_verbs(struct buf *b)
+{
+	buf_puts(b, ".Sh VERBS\n.Bl -tag -width Ds\n");
+	for (enum verb v = 0; v < VERB_MAX; v++) {
+		if (!is_top(v))
+			continue;
+		buf_printf(b, ".It Cm %s\n%c%s; see\n.Xr ", op_table[v].name,
+			upper(op_table[v].summary[0]), op_table[v].summary + 1);
+		put_page_name(b, v);
+		buf_puts(b, " 1 .\n");
+	}
+	buf_puts(b, ".El\n");
+}
+
 static void page_bailey(struct buf *b)
 {
 	put_head(b, "bailey", 1, op_table[VERB_BAILEY].summary);
@@ -262,16 +284,8 @@ static void page_bailey(struct buf *b)
 	put_synopsis(b, VERB_BAILEY);
 	buf_puts(b, ".Sh DESCRIPTION\n");
 	put_prose(b, op_table[VERB_BAILEY].text);
-	buf_puts(b, ".Sh VERBS\n.Bl -tag -width Ds\n");
-	for (enum verb v = 0; v < VERB_MAX; v++) {
-		if (!is_top(v))
-			continue;
-		buf_printf(b, ".It Cm %s\n%c%s; see\n.Xr ", op_table[v].name,
-			toupper((unsigned char)op_table[v].summary[0]), op_table[v].summary + 1);
-		put_page_name(b, v);
-		buf_puts(b, " 1 .\n");
-	}
-	buf_puts(b, ".El\n.Sh OPTIONS\n");
+	put_verbs(b);
+	buf_puts(b, ".Sh OPTIONS\n");
 	put_flags(b, VERB_BAILEY);
 	put_env(b, VERB_BAILEY);
 	put_files(b);

@@ -111,7 +111,7 @@ static int short_flags(struct args *a, const char *arg, struct err *e)
 int args_parse(struct options *o, enum verb v, int argc, char **argv, int *ret_rest, struct err *e)
 {
 	struct args a = { .o = o, .verb = v, .argc = argc, .next = 1, .argv = argv };
-	_cleanup_free_ char **kept = xcalloc((size_t)argc + 1, sizeof *kept);
+	_cleanup_free_ char **kept = (char **)xcalloc((size_t)argc + 1, sizeof *kept);
 	int n = 0;
 
 	while (a.next < argc) {

@@ -168,16 +168,10 @@ static int load_environment(struct options *o, struct err *e)
 	return 0;
 }
 
-int options_load_from(struct options *o, enum verb v, int argc, char **argv,
-	const char *system_file, int *ret_rest, struct err *e)
+int load_below_flags(struct options *o, const char *system_file, struct err *e)
 {
 	_cleanup_free_ char *home = NULL, *user_file = NULL;
 
-	options_init(o);
-	if (args_parse(o, v, argc, argv, ret_rest, e) < 0)
-		return -1;
-	if (o->help || o->version || !op_table[v].config)
-		return 0;
 	if (load_file(o, ORIGIN_SYSTEM, system_file, e) < 0 || home_path(&home, e) < 0)
 		return -1;
 	user_file = xasprintf("%s/config.toml", home);
@@ -189,5 +183,10 @@ int options_load_from(struct options *o, enum verb v, int argc, char **argv,
 int options_load(
 	struct options *o, enum verb v, int argc, char **argv, int *ret_rest, struct err *e)
 {
-	return options_load_from(o, v, argc, argv, SYSTEM_FILE, ret_rest, e);
+	options_init(o);
+	if (args_parse(o, v, argc, argv, ret_rest, e) < 0)
+		return -1;
+	if (o->help || o->version || !op_table[v].config)
+		return 0;
+	return load_below_flags(o, SYSTEM_FILE, e);
 }

@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "config/options.h"
+#include "config/args.h"
 #include "config/reader.h"
 
 static char dir[64], system_file[80], user_file[80];
@@ -27,10 +27,12 @@ static void write_config(const char *path, const char *text)
 static int load(struct options *o, struct err *e, const char *flag)
 {
 	char verb[] = "run", *argv[] = { verb, flag ? xstrdup(flag) : NULL, NULL };
-	int rest, r = options_load_from(o, VERB_RUN, flag ? 2 : 1, argv, system_file, &rest, e);
+	int rest, r;
 
+	options_init(o);
+	r = args_parse(o, VERB_RUN, flag ? 2 : 1, argv, &rest, e);
 	free(argv[1]);
-	return r;
+	return r < 0 ? r : load_below_flags(o, system_file, e);
 }
 
 /* The user's file holds `text`: loading it must fail so. */
@@ -160,11 +162,16 @@ static void test_help_needs_no_config(void **state)
 {
 	_cleanup_options_ struct options o;
 	_cleanup_err_ struct err e = ERR_INIT;
+	char verb[] = "run", help[] = "--help", *argv[] = { verb, help, NULL };
+	int rest;
 
 	(void)state;
 	write_config(user_file, "][");
-	assert_int_equal(load(&o, &e, "--help"), 0);
+	assert_int_equal(options_load(&o, VERB_RUN, 2, argv, &rest, &e), 0);
 	assert_true(o.help);
+	options_done(&o);
+	assert_int_equal(options_load(&o, VERB_RUN, 1, argv, &rest, &e), -1);
+	assert_int_equal(e.reason, R_CONFIG_INVALID);
 }
 
 static void test_unfit_files(void **state)

@@ -107,6 +107,13 @@ uint64_t options_number(const struct options *o, enum option i)
 	return *(const uint64_t *)p;
 }
 
+const char *options_text(const struct options *o, enum option i)
+{
+	const void *p = (const char *)o + option_table[i].offset;
+
+	return option_table[i].type == OPT_STRING ? *(char *const *)p : NULL;
+}
+
 static bool is_number(enum option i)
 {
 	return option_table[i].type != OPT_STRING && option_table[i].type != OPT_LIST;
@@ -134,7 +141,7 @@ void options_done(struct options *o)
 			continue;
 		for (unsigned k = 0; k < list->n; k++)
 			free(list->v[k]);
-		free(list->v);
+		free((void *)list->v);
 	}
 	for (unsigned k = 0; k <= ORIGIN_USER; k++)
 		free(o->file[k]);
@@ -202,7 +209,8 @@ static int append(struct strlist *list, const char *text, const char *what, stru
 			OPT_LIST_MAX);
 	/* doubled whenever the count is a power of two */
 	if (!(list->n & (list->n - 1))) {
-		char **v = reallocarray(list->v, list->n ? 2u * list->n : 1u, sizeof *v);
+		char **v = (char **)reallocarray(
+			(void *)list->v, list->n ? 2u * list->n : 1u, sizeof *v);
 
 		if (!v)
 			return err_set(e, R_NO_MEMORY, errno, "keep %s", what);
@@ -274,12 +282,12 @@ void option_format_number(enum opt_type type, uint64_t v, struct buf *out)
 
 void options_format(const struct options *o, enum option i, struct buf *out)
 {
-	const char *const *text = (const void *)((const char *)o + option_table[i].offset);
+	const char *text = options_text(o, i);
 
 	if (is_number(i))
 		option_format_number(option_table[i].type, options_number(o, i), out);
-	else if (option_table[i].type == OPT_STRING && *text)
-		buf_puts(out, *text);
+	else if (text)
+		buf_puts(out, text);
 }
 
 void options_origin(const struct options *o, enum option i, struct buf *out)

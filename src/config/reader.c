@@ -194,8 +194,8 @@ int reader_run(int fd, const char *path, config_item_fn *fn, void *context, stru
 	_cleanup_buf_ struct buf answer = { .max = READER_MAX_ANSWER + 16384 };
 	_cleanup_close_ int in = -1, out = -1;
 	struct err ignored = ERR_INIT;
-	int ends[2];
-	pid_t pid;
+	int ends[2] = { -1, -1 };
+	pid_t pid = -1;
 
 	if (libexec_path(READER_PROGRAM, &program, e) < 0)
 		return -1;
@@ -205,7 +205,7 @@ int reader_run(int fd, const char *path, config_item_fn *fn, void *context, stru
 	out = ends[1];
 	if (start(program, fd, out, &pid, e) < 0)
 		return err_wrap(e, "read config '%s'", path);
-	out = close_fd(out);
+	(void)close_fd(move_fd(&out)); /* else the end of the answer would never come */
 	if (collect(in, path, &answer, e) < 0) {
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, path, &ignored);

@@ -98,23 +98,22 @@ static const char bash_walk[] =
 	"\telif [[ -n $value ]]; then\n"
 	"\t\tcase $value in\n\t\t";
 
-static const char bash_end[] =
-	") paths=y ;;\n"
-	"\t\tesac\n"
-	"\t\t[[ $cur != = ]] || cur=''\n"
-	"\t\tif [[ -n $paths ]]; then\n"
-	"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-	"\t\t\tcompopt -o filenames 2>/dev/null\n"
-	"\t\tfi\n"
-	"\telif [[ $cur == -* ]]; then\n"
-	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
-	"\telif [[ $verb == run ]]; then\n"
-	"\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
-	"\telse\n"
-	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-	"\tfi\n"
-	"}\n"
-	"complete -o bashdefault -F _bailey bailey\n";
+static const char bash_end[] = ") paths=y ;;\n"
+			       "\t\tesac\n"
+			       "\t\t[[ $cur != = ]] || cur=''\n"
+			       "\t\tif [[ -n $paths ]]; then\n"
+			       "\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+			       "\t\t\tcompopt -o filenames 2>/dev/null\n"
+			       "\t\tfi\n"
+			       "\telif [[ $cur == -* ]]; then\n"
+			       "\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
+			       "\telif [[ $verb == run ]]; then\n"
+			       "\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+			       "\telse\n"
+			       "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+			       "\tfi\n"
+			       "}\n"
+			       "complete -o bashdefault -F _bailey bailey\n";
 
 static void bash_add(struct buf *out)
 {

@@ -7,9 +7,7 @@
 
 static bool is_set(const struct options *o, enum option i)
 {
-	const char *const *text = (const void *)((const char *)o + option_table[i].offset);
-
-	return option_table[i].type != OPT_STRING || *text;
+	return option_table[i].type != OPT_STRING || options_text(o, i);
 }
 
 /* Keys that are refused everywhere but on the command line are no part of the configuration. */

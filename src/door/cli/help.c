@@ -73,7 +73,7 @@ static void add_verbs(enum verb of, struct buf *out)
 	bool first = true;
 
 	for (enum verb v = 0; v < VERB_MAX; v++) {
-		size_t before = out->len;
+		size_t before;
 
 		if (!is_sub_verb(v, of) || !verb_is_built(v))
 			continue;

@@ -245,7 +245,7 @@ static int follow(struct reader *r, const char *path, struct err *e)
 int verb_log(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_free_ char *home = NULL, *path = NULL;
-	struct reader r = { .fd = -1, .json = o->json, .text = { .max = 4u * FILE_MAX } };
+	struct reader r = { .fd = -1, .json = o->json, .text = { .max = 4ul * FILE_MAX } };
 	int status;
 
 	(void)argc;
