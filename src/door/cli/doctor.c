@@ -2,39 +2,13 @@
 #include <string.h>
 
 #include "base/home.h"
-#include "base/json.h"
 #include "door/cli/verb.h"
 #include "engine/engine.h"
+#include "engine/report.h"
 
 enum { EXIT_UNUSABLE = 1 };
 
 static const char *const verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "FAIL" };
-static const char *const json_verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "fail" };
-
-static void put_json(struct buf *out, const struct engine_report *r)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_object_begin(&j, NULL);
-	json_string(&j, "engine", engine_native.name);
-	json_bool(&j, "usable", r->usable);
-	json_array_begin(&j, "checks");
-	for (unsigned i = 0; i < r->n_checks; i++) {
-		const struct engine_check *c = &r->checks[i];
-
-		json_object_begin(&j, NULL);
-		json_string(&j, "check", c->name);
-		json_string(&j, "verdict", json_verdicts[c->verdict]);
-		json_string(&j, "result", c->result);
-		json_string(&j, "consequence", *c->consequence ? c->consequence : NULL);
-		json_string(&j, "remedy", *c->remedy ? c->remedy : NULL);
-		json_object_end(&j);
-	}
-	json_array_end(&j);
-	json_object_end(&j);
-	(void)buf_puts(out, "\n");
-}
 
 static void put_text(struct buf *out, const struct engine_report *r)
 {
@@ -76,7 +50,7 @@ int verb_doctor(struct options *o, int argc, char **argv, struct err *e)
 	if (r < 0)
 		return -1;
 	if (o->json)
-		put_json(&out, &report);
+		engine_report_json(&out, engine_native.name, &report);
 	else
 		put_text(&out, &report);
 	if (cli_write(&out, e) < 0)

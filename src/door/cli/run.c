@@ -295,7 +295,8 @@ static int execute(struct run *r, struct err *e)
 	if (r->ops->remove(r->sandbox, &r->result.facts, &late) < 0 && result == 0)
 		result = err_move(e, &late);
 	r->result.wall_ms = (monotonic_us() - r->started_us) / 1000;
-	(void)r->ops->sweep(r->engine, &swept, &late);
+	if (!r->spec.limits.unlimited) /* without a cgroup of its own it has no business looking for one */
+		(void)r->ops->sweep(r->engine, &swept, &late);
 	return result;
 }
 

@@ -457,8 +457,8 @@ static void native_free(struct sandbox *sb)
 static int native_sweep(struct engine *n, unsigned *ret_removed, struct err *e)
 {
 	*ret_removed = 0;
-	if (!n->have_tree)
-		return 0;
+	if (native_tree(n, e) < 0)
+		return -1;
 	return cgroup_sweep(&n->tree, n->env.home_hash, ret_removed, e);
 }
 

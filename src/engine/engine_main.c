@@ -1,0 +1,102 @@
+/* The verbs that every engine's program has.  Called by the engines' main(); `bailey` links engines and does not need it. */
+#include "engine/engine_main.h"
+
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/home.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "engine/report.h"
+
+enum { IDS_BASE = 0x70000000, IDS_COUNT = 4096, EXIT_UNUSABLE = 1, EXIT_USAGE = 2 };
+
+static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct err *e)
+{
+	const char *text = secure_getenv(name);
+	uint64_t v = fallback;
+
+	if (text && *text && parse_u64(text, 1, UINT32_MAX, name, &v, e) < 0)
+		return -1;
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+static int open_engine(const struct engine_ops *ops, char **ret_guest, struct engine **ret, struct err *e)
+{
+	struct engine_env env = { .cgroup_parent = secure_getenv("BAILEY_CGROUP_PARENT") };
+
+	if (libexec_path("bailey-guest", ret_guest, e) < 0 || home_hash(env.home_hash, e) < 0 ||
+		env_u32("BAILEY_IDS_BASE", IDS_BASE, &env.ids_base, e) < 0 ||
+		env_u32("BAILEY_IDS_COUNT", IDS_COUNT, &env.ids_count, e) < 0)
+		return -1;
+	env.guest = *ret_guest;
+	return ops->open(ret, &env, e);
+}
+
+static int do_probe(struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
+{
+	static struct engine_report report; /* too large for the stack */
+
+	if (ops->probe(engine, &report, e) < 0)
+		return -1;
+	engine_report_json(out, ops->name, &report);
+	return report.usable ? 0 : EXIT_UNUSABLE;
+}
+
+static void put_listed(void *arg, const char *id, bool alive)
+{
+	struct buf *out = arg;
+	struct json j;
+
+	json_init(&j, out);
+	json_object_begin(&j, NULL);
+	json_string(&j, "id", id);
+	json_bool(&j, "alive", alive);
+	json_object_end(&j);
+	(void)buf_puts(out, "\n");
+}
+
+static int do_sweep(struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
+{
+	unsigned removed = 0;
+
+	if (ops->sweep(engine, &removed, e) < 0)
+		return -1;
+	(void)buf_printf(out, "{\"removed\":%u}\n", removed);
+	return 0;
+}
+
+static int run_verb(struct engine *engine, const struct engine_ops *ops, const char *verb, struct buf *out, struct err *e)
+{
+	if (streq(verb, "probe"))
+		return do_probe(engine, ops, out, e);
+	if (streq(verb, "list"))
+		return ops->list(engine, put_listed, out, e);
+	return do_sweep(engine, ops, out, e);
+}
+
+int engine_main(const struct engine_ops *ops, int argc, char **argv)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+	_cleanup_free_ char *guest = NULL;
+	_cleanup_buf_ struct buf out = BUF_INIT;
+	struct engine *engine = NULL;
+	int status = -1;
+
+	if (argc != 2 || (!streq(argv[1], "probe") && !streq(argv[1], "list") && !streq(argv[1], "sweep"))) {
+		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep\n", ops->name);
+		return EXIT_USAGE;
+	}
+	if (open_engine(ops, &guest, &engine, &e) == 0)
+		status = run_verb(engine, ops, argv[1], &out, &e);
+	if (status >= 0 && out.len && write_all(STDOUT_FILENO, out.data, out.len) < 0)
+		status = err_set(&e, R_OUTPUT_FAILED, errno, "write to standard output");
+	if (engine)
+		ops->close(engine);
+	if (status >= 0)
+		return status;
+	(void)fprintf(stderr, "bailey-engine-%s: %s [%s]\n  try: %s\n", ops->name, e.message ?: "", reason_name(e.reason),
+		err_get_remedy(&e));
+	return reason_exit(e.reason);
+}
