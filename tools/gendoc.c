@@ -22,7 +22,9 @@ static char upper(char c)
 			  to[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	const char *p = c ? strchr(from, c) : NULL;
 
-	return p ? to[p - from] : c;
+	if (!p)
+		return c;
+	return to[p - from];
 }
 
 /* Adds n bytes so that roff takes none of them for its own. */
