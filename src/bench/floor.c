@@ -10,6 +10,7 @@
  * for no limits.  --repeat prints nanoseconds, one line a sandbox.  --serve does so once for each byte on standard input. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/futex.h>
 #include <linux/keyctl.h>
@@ -50,13 +51,15 @@ enum {
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 #define CLEAR_SIGHAND 0x100000000ull /* CLONE_CLEAR_SIGHAND */
 
-static char *env[] = { (char[]){ "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-	(char[]){ "HOME=/home/agent" }, (char[]){ "LANG=C.UTF-8" }, NULL };
+static char *env[] = {
+	(char[]){ "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+	(char[]){ "HOME=/home/agent" }, (char[]){ "LANG=C.UTF-8" }, NULL
+};
 
 static const char *const host[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-	"/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
-	"/etc/pki/ca-trust/extracted", "/etc/localtime", "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-	"/dev/urandom", "/dev/tty" };
+	"/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+	"/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/localtime", "/dev/null",
+	"/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty" };
 
 static struct {
 	struct {
@@ -119,7 +122,8 @@ static void make_cgroups(void)
 		put(f.dir[0], "pids.max", "257", 0, false);
 		put(f.dir[1], "memory.limit_in_bytes", "2147483648", 0, false);
 		put(f.dir[1], "memory.memsw.limit_in_bytes", "2147483648", 0, true);
-		put(f.dir[2], "cpu.cfs_quota_us", "100000", 0, false); /* the period is 100 ms by itself */
+		put(f.dir[2], "cpu.cfs_quota_us", "100000", 0,
+			false); /* the period is 100 ms by itself */
 		/* a thread that moves itself by 'tasks' spares the lock over all forks of the host (Linux 5.5) */
 		for (unsigned i = 0; i < MAX_CGROUPS; i++) {
 			f.tasks[i] = openat(f.dir[i], "tasks", O_WRONLY | O_CLOEXEC);
@@ -149,7 +153,9 @@ static void open_one(const char *source, const char *target, bool dir, bool devi
 		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_NO_AUTOMOUNT | recursive);
 
 	check(fd >= 0 && f.n_trees < MAX_TREES, source);
-	check(syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr) == 0, source);
+	check(syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr) ==
+			0,
+		source);
 	f.trees[f.n_trees].target = target;
 	f.trees[f.n_trees].dir = dir;
 	f.trees[f.n_trees++].fd = fd;
@@ -226,13 +232,15 @@ static void make_etc(void)
 		"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/sh\n"
 		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 		O_CREAT, false);
-	put(AT_FDCWD, "etc/group", "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n", O_CREAT, false);
+	put(AT_FDCWD, "etc/group", "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n",
+		O_CREAT, false);
 	put(AT_FDCWD, "etc/hosts", "127.0.0.1\tlocalhost bailey\n::1\tlocalhost\n", O_CREAT, false);
 	put(AT_FDCWD, "etc/hostname", "bailey\n", O_CREAT, false);
-	put(AT_FDCWD, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n", O_CREAT,
-		false);
+	put(AT_FDCWD, "etc/nsswitch.conf",
+		"passwd: files\ngroup: files\nhosts: files\nservices: files\n", O_CREAT, false);
 	check(getrandom(r, sizeof r, 0) == (ssize_t)sizeof r, "getrandom");
-	(void)snprintf(id, sizeof id, "%016llx%016llx\n", (unsigned long long)r[0], (unsigned long long)r[1]);
+	(void)snprintf(id, sizeof id, "%016llx%016llx\n", (unsigned long long)r[0],
+		(unsigned long long)r[1]);
 	put(AT_FDCWD, "etc/machine-id", id, O_CREAT, false);
 }
 
@@ -250,19 +258,22 @@ static void attach_trees(unsigned first, unsigned end)
 			make_dir(target);
 		else
 			check(mknod(target, S_IFREG | 0444, 0) == 0, target);
-		check(syscall(SYS_move_mount, f.trees[i].fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) == 0,
+		check(syscall(SYS_move_mount, f.trees[i].fd, "", AT_FDCWD, target,
+			      MOVE_MOUNT_F_EMPTY_PATH) == 0,
 			target);
 	}
 }
 
 static void mask_proc(void)
 {
-	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts", "proc/kcore", "proc/keys",
-		"proc/latency_stats", "proc/sched_debug", "proc/scsi", "proc/timer_list", "proc/timer_stats",
-		"proc/kallsyms", "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo",
-		"proc/config.gz" };
-	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger" };
-	const unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts",
+		"proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi",
+		"proc/timer_list", "proc/timer_stats", "proc/kallsyms", "proc/kpagecgroup",
+		"proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo", "proc/config.gz" };
+	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys",
+		"proc/sysrq-trigger" };
+	const unsigned long flags =
+		MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
 
 	for (unsigned i = 0; i < sizeof masked / sizeof *masked; i++) {
 		/* a device can't be bound over a directory, so the kernel itself says which of the two it is */
@@ -281,23 +292,28 @@ static void mask_proc(void)
 
 static void mount_rest(void)
 {
-	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
-		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
-	static const char *const tmpfs[][2] = { { "tmp", "1777" }, { "home/agent", "0700" }, { "dev/shm", "1777" } };
+	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" },
+		{ "/proc/self/fd/0", "dev/stdin" }, { "/proc/self/fd/1", "dev/stdout" },
+		{ "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
+	static const char *const tmpfs[][2] = { { "tmp", "1777" }, { "home/agent", "0700" },
+		{ "dev/shm", "1777" } };
 	char options[128];
 
 	for (unsigned i = 0; i < sizeof links / sizeof *links; i++)
 		check(symlink(links[i][0], links[i][1]) == 0, links[i][1]);
 	make_dir("dev/pts");
 	check(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		      f.root ? "newinstance,ptmxmode=0666,mode=0620,gid=5" : "newinstance,ptmxmode=0666,mode=0620") == 0,
+		      f.root ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
+			     : "newinstance,ptmxmode=0666,mode=0620") == 0,
 		"devpts");
 	make_dir("home");
 	for (unsigned i = 0; i < sizeof tmpfs / sizeof *tmpfs; i++) {
 		make_dir(tmpfs[i][0]);
-		(void)snprintf(options, sizeof options, "size=67108864,nr_inodes=32768,mode=%s,uid=%d,gid=%d",
-			tmpfs[i][1], UID, UID);
-		check(mount("tmpfs", tmpfs[i][0], "tmpfs", MS_NOSUID | MS_NODEV, options) == 0, tmpfs[i][0]);
+		(void)snprintf(options, sizeof options,
+			"size=67108864,nr_inodes=32768,mode=%s,uid=%d,gid=%d", tmpfs[i][1], UID,
+			UID);
+		check(mount("tmpfs", tmpfs[i][0], "tmpfs", MS_NOSUID | MS_NODEV, options) == 0,
+			tmpfs[i][0]);
 	}
 }
 
@@ -309,20 +325,26 @@ static void build_root(void)
 	if (!f.root)
 		open_trees();
 	own = f.n_trees - (f.mount_source ? 1 : 0);
-	check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=512,mode=0755") == 0, "root");
+	check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV,
+		      "size=1m,nr_inodes=512,mode=0755") == 0,
+		"root");
 	check(chdir("/tmp") == 0, "/tmp");
 	make_etc();
 	for (unsigned i = 0; i < f.n_links; i++)
 		check(symlink(f.links[i].target, f.links[i].name) == 0, f.links[i].name);
 	make_dir("dev");
-	check(mkdir("proc", 0555) == 0 && mkdir("run", 0755) == 0 && mkdir("run/empty", 0555) == 0, "directories");
+	check(mkdir("proc", 0555) == 0 && mkdir("run", 0755) == 0 && mkdir("run/empty", 0555) == 0,
+		"directories");
 	attach_trees(0, own);
 	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, "proc");
 	mask_proc();
 	mount_rest();
 	attach_trees(own, f.n_trees);
-	check(sys_pivot_root(".", ".") == 0 && umount2(".", MNT_DETACH) == 0 && chdir("/home/agent") == 0, "pivot");
-	check(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &read_only, sizeof read_only) == 0, "read-only");
+	check(sys_pivot_root(".", ".") == 0 && umount2(".", MNT_DETACH) == 0 &&
+			chdir("/home/agent") == 0,
+		"pivot");
+	check(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &read_only, sizeof read_only) == 0,
+		"read-only");
 }
 
 static void drop_rights(void)
@@ -337,11 +359,13 @@ static void drop_rights(void)
 	for (int c = 0; c <= LAST_CAP && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) == 0; c++)
 		;
 	check(prctl(PR_SET_SECUREBITS,
-		      SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED, 0,
-		      0, 0) == 0,
+		      SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
+			      SECBIT_KEEP_CAPS_LOCKED,
+		      0, 0, 0) == 0,
 		"securebits");
 	if (f.root)
-		check(syscall(SYS_setgroups, 0, NULL) == 0 && syscall(SYS_setresgid, UID, UID, UID) == 0 &&
+		check(syscall(SYS_setgroups, 0, NULL) == 0 &&
+				syscall(SYS_setresgid, UID, UID, UID) == 0 &&
 				syscall(SYS_setresuid, UID, UID, UID) == 0,
 			"ids");
 	check(syscall(SYS_capset, &head, none) == 0, "capset");
@@ -444,7 +468,8 @@ int main(int argc, char **argv)
 			serve = true;
 		} else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc) {
 			repeat = (unsigned)strtoumax(argv[++i], NULL, 10);
-		} else if (strcmp(argv[i], "--cgroup") == 0 && i + 1 < argc && f.n_cgroups < MAX_CGROUPS) {
+		} else if (strcmp(argv[i], "--cgroup") == 0 && i + 1 < argc &&
+			f.n_cgroups < MAX_CGROUPS) {
 			f.parent[f.n_cgroups++] = argv[++i];
 		} else if (strcmp(argv[i], "--mount") == 0 && i + 2 < argc) {
 			f.mount_source = argv[++i];
@@ -454,8 +479,9 @@ int main(int argc, char **argv)
 		}
 	}
 	if (i >= argc || f.n_cgroups == 2) {
-		(void)fprintf(stderr, "usage: bailey-floor [--cgroup DIR]... [--mount SRC DST] [--repeat N | --serve] "
-				      "COMMAND [ARGUMENT...]\n");
+		(void)fprintf(stderr,
+			"usage: bailey-floor [--cgroup DIR]... [--mount SRC DST] [--repeat N | --serve] "
+			"COMMAND [ARGUMENT...]\n");
 		return 2;
 	}
 	f.argv = argv + i;
@@ -466,7 +492,8 @@ int main(int argc, char **argv)
 		f.parent_fd[n] = open(f.parent[n], O_PATH | O_DIRECTORY | O_CLOEXEC);
 		check(f.parent_fd[n] >= 0, f.parent[n]);
 	}
-	f.mapped = mmap(NULL, sizeof *f.mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f.mapped = mmap(
+		NULL, sizeof *f.mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	check(f.mapped != MAP_FAILED, "mmap");
 	return serve || repeat ? many(repeat, serve) : once(&ns);
 }
