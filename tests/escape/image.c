@@ -28,6 +28,17 @@ static struct verdict read_it(char **arg)
 	return steal(arg[0]);
 }
 
+/* From a working directory outside the root, '..' leads through the host's tree. */
+static struct verdict climb(char **arg)
+{
+	char path[512];
+
+	if (chdir(arg[0]) < 0)
+		return by_errno(-1);
+	(void)snprintf(path, sizeof path, "../../../../../../../../..%s", arg[1]);
+	return steal(path);
+}
+
 static struct verdict list_it(char **arg)
 {
 	return access(arg[0], R_OK | X_OK) < 0 ? by_errno(-1) : success("open");
@@ -68,6 +79,8 @@ const struct probe_case image_cases[] = {
 		"proc"),
 	IMAGE("image-etc", "The image's /etc is a symlink to a host directory", "etc"),
 	IMAGE("image-tmp", "The image's /tmp is a symlink to a host directory", "tmp"),
+	IMAGE("image-home", "The image's /home is a symlink to a host directory", "home"),
+	IMAGE("image-run", "The image's /run is a symlink to a host directory", "run"),
 	IMAGE("image-workspace", "The image's /workspace is a symlink to a host directory",
 		"workspace"),
 	REFUSED("forbidden-etc", "Mount the host's /etc", "--mount /etc:/mnt",
@@ -83,6 +96,12 @@ const struct probe_case image_cases[] = {
 		"</sys|/mnt>/kernel/mm/transparent_hugepage/enabled"),
 	REFUSED("forbidden-workspace", "Take the whole home directory as the workspace",
 		"--workspace @HOME@:rw", "<@HOME@|/workspace>/@SECRETNAME@"),
+	{ .name = "forbidden-run",
+		.about = "Mount the host's /run, where its sockets are",
+		.args = "</run|/mnt>",
+		.options = "--mount /run:/mnt",
+		.expect = "refused:mount_forbidden",
+		.run = list_it },
 	{ .name = "forbidden-dev",
 		.about = "Mount the host's /dev",
 		.args = "</dev|/mnt>",
@@ -95,5 +114,21 @@ const struct probe_case image_cases[] = {
 		.options = "--workdir /proc/self/fd/@LEAKDIR@",
 		.expect = "refused:bad_value|refused:mount_target_invalid",
 		.run = read_it },
+	{ .name = "workdir-link",
+		.about =
+			"CVE-2024-21626: --workdir names a symlink, planted in the workspace, to a "
+			"descriptor that the runtime still has open",
+		.args = "<@SCRATCH@/ws/cwd|.> @SCRATCH@/secret",
+		.options = "--workdir /workspace/cwd",
+		.expect = "refused:mount_target_invalid|ENOENT",
+		.flags = EACH_FD,
+		.run = climb },
+	{ .name = "mount-target-link",
+		.about =
+			"A mount target below a symlink, planted in the workspace, to a host directory",
+		.args = "<@SCRATCH@/ws|/workspace>/out/planted @SCRATCH@/landing/planted",
+		.options = "--mount @SCRATCH@/ro:/workspace/out/sub",
+		.expect = "refused:mount_target_invalid",
+		.run = plant },
 	{ .name = NULL },
 };

@@ -22,6 +22,7 @@ struct verdict {
 enum {
 	NEEDS_LIMITS = 1, /* meaningless without a cgroup (bailey run --unlimited) */
 	NEEDS_TTY = 2,    /* run under a terminal of the runner's */
+	EACH_FD = 8,      /* run inside once for every @FD@ from 3 to 40; one success is enough */
 	HELPER = 4,       /* not an attack: a peer, or an `after` command */
 };
 

@@ -95,6 +95,18 @@ static struct verdict open_mem(char **arg)
 	return open_to_write(arg[0]);
 }
 
+static struct verdict open_proc(char **arg)
+{
+	char path[64];
+	int fd;
+
+	(void)snprintf(path, sizeof path, "/proc/%s/%s", arg[0], arg[1]);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0)
+		(void)close(fd);
+	return by_errno(fd);
+}
+
 static struct verdict read_root(char **arg)
 {
 	char path[512];
@@ -198,6 +210,11 @@ const struct probe_case guest_cases[] = {
 		.args = "<@HELPER@|1> maps",
 		.expect = "EACCES",
 		.run = read_proc },
+	{ .name = "guest-fds",
+		.about = "Open the input of PID 1 by /proc/PID/fd",
+		.args = "<@HELPER@|1> fd/0",
+		.expect = "EACCES",
+		.run = open_proc },
 	{ .name = "guest-environ",
 		.about = "Read the environment of PID 1",
 		.args = "<@HELPER@|1> environ",
