@@ -7,7 +7,8 @@ set -eu
 
 gendoc=$1 bailey=$2
 failed=0
-work=$(mktemp -d)
+# without a dot: mandoc takes ".5" anywhere in a path for the section of a page
+work=$(mktemp -d "${TMPDIR:-/tmp}/bailey-docs-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 check() { # NAME COMMAND...
