@@ -124,8 +124,7 @@ const struct probe_case image_cases[] = {
 		.flags = EACH_FD,
 		.run = climb },
 	{ .name = "mount-target-link",
-		.about =
-			"A mount target below a symlink, planted in the workspace, to a host directory",
+		.about = "A mount target below a planted symlink to a host directory",
 		.args = "<@SCRATCH@/ws|/workspace>/out/planted @SCRATCH@/landing/planted",
 		.options = "--mount @SCRATCH@/ro:/workspace/out/sub",
 		.expect = "refused:mount_target_invalid",
