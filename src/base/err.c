@@ -4,6 +4,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#undef err_set
+#undef err_wrap
+#undef err_remedy
+#undef err_move
+
 static const struct {
 	const char *name;
 	int http, exit;

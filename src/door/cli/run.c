@@ -132,6 +132,8 @@ static int take_events(struct run *r, struct err *e)
 	for (;;) {
 		struct engine_event ev;
 
+		if (r->result.finished)
+			return 0; /* nothing that matters comes behind it */
 		if (r->ops->next(r->sandbox, &ev, e) < 0)
 			return -1;
 		switch (ev.kind) {

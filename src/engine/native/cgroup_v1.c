@@ -8,7 +8,10 @@
 #include "base/str.h"
 #include "engine/native/native.h"
 
-enum { CPU_PERIOD_US = 100000 };
+enum {
+	CPU_PERIOD_US = 100000,
+	PROC_TEXT_MAX = 4 << 20, /* a host with 20,000 mounts */
+};
 
 /* pids first: the sweep looks there, and it has a peak and a refusal counter */
 static const char *const needed[] = { "pids", "memory", "cpu" };
@@ -23,51 +26,44 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Where a controller's hierarchy is mounted, from /proc/self/mountinfo. */
-static int find_mount(const char *controller, char *out, size_t cap)
+/* Where a controller's hierarchy is mounted, from the text of /proc/self/mountinfo (field 5 of its line). */
+static int find_mount(const char *info, const char *controller, char *out, size_t cap)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
+	for (const char *line = info; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *end = strchrnul(line, '\n'), *dash = memmem(line, (size_t)(end - line), " - cgroup ", 10);
+		const char *options = dash ? memrchr(dash, ' ', (size_t)(end - dash)) : NULL, *point = line;
+		char list[128];
 
-	while (f && getline(&line, &size, f) > 0) {
-		char *dash = strstr(line, " - cgroup "), *save = NULL, *point = NULL, *options;
-
-		if (!dash)
+		if (!options || (size_t)(end - options) > sizeof list)
 			continue;
-		options = strrchr(dash, ' ');
-		if (!options || !has_word(options + 1, controller))
+		str_format(list, sizeof list, "%.*s", (int)(end - options - 1), options + 1);
+		if (!has_word(list, controller))
 			continue;
-		*dash = '\0';
-		for (int field = 0; field < 5; field++)
-			point = strtok_r(field ? NULL : line, " ", &save);
-		if (point && strlen(point) < cap) {
-			str_format(out, cap, "%s", point);
-			return 0;
-		}
+		for (int field = 1; field < 5 && point; field++)
+			point = (point = strchr(point, ' ')) ? point + 1 : NULL;
+		if (!point || strcspn(point, " ") >= cap)
+			return -1;
+		str_format(out, cap, "%.*s", (int)strcspn(point, " "), point);
+		return 0;
 	}
 	return -1;
 }
 
-/* This process's own cgroup of a controller, from /proc/self/cgroup: "/" or "/a/b". */
-static int find_own(const char *controller, char *out, size_t cap)
+/* This process's own cgroup of a controller, from the text of /proc/self/cgroup: "/" or "/a/b". */
+static int find_own(const char *info, const char *controller, char *out, size_t cap)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/cgroup", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
+	for (const char *line = info; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+		char names[128];
 
-	while (f && getline(&line, &size, f) > 0) {
-		char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-
-		if (!path)
+		if (!path || (size_t)(path - list) > sizeof names)
 			continue;
-		*path = '\0';
-		if (!has_word(list + 1, controller))
+		str_format(names, sizeof names, "%.*s", (int)(path - list - 1), list + 1);
+		if (!has_word(names, controller))
 			continue;
-		path[strcspn(path + 1, "\n") + 1] = '\0';
-		if (strlen(path + 1) >= cap)
+		if (strcspn(path + 1, "\n") >= cap)
 			return -1;
-		str_format(out, cap, "%s", path + 1);
+		str_format(out, cap, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
 		return 0;
 	}
 	return -1;
@@ -84,14 +80,38 @@ static int try_dir(const char *path)
 	return move_fd(&fd);
 }
 
+/* Both tables, read once for all controllers. */
+struct proc_text {
+	struct buf mounts, cgroups;
+};
+
+static int read_proc(struct proc_text *p, struct err *e)
+{
+	_cleanup_close_ int mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int cgroups = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+
+	p->mounts.max = p->cgroups.max = PROC_TEXT_MAX;
+	if (mounts < 0 || cgroups < 0 || read_all(mounts, &p->mounts) < 0 || read_all(cgroups, &p->cgroups) < 0)
+		return err_set(e, R_LIMITS_UNENFORCED, errno, "read '/proc/self/mountinfo' and '/proc/self/cgroup'");
+	return 0;
+}
+
+static void proc_text_done(struct proc_text *p)
+{
+	buf_done(&p->mounts);
+	buf_done(&p->cgroups);
+}
+
 /* The delegated subtree's name is looked up below the process's own cgroup first: that keeps its limits above ours. */
-static int open_parent(struct cgroup_tree *t, const char *controller, const char *parent, struct err *e)
+static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, const char *controller, const char *parent,
+	struct err *e)
 {
 	char mount[CGROUP_PATH], own[CGROUP_PATH];
 	char *path = t->path[t->n];
 	int fd = -1;
 
-	if (find_mount(controller, mount, sizeof mount) < 0 || find_own(controller, own, sizeof own) < 0)
+	if (find_mount(proc->mounts.data, controller, mount, sizeof mount) < 0 ||
+		find_own(proc->cgroups.data, controller, own, sizeof own) < 0)
 		return err_set(e, R_LIMITS_UNENFORCED, 0, "find cgroup controller '%s': not mounted", controller);
 	if (strlen(mount) + strlen(own) + (parent ? strlen(parent) : 0) + 3 > CGROUP_PATH)
 		return err_set(e, R_LIMITS_UNENFORCED, ENAMETOOLONG, "use cgroup '%s%s'", mount, own);
@@ -116,10 +136,13 @@ static int open_parent(struct cgroup_tree *t, const char *controller, const char
 
 int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
 {
+	_cleanup_(proc_text_done) struct proc_text proc = { BUF_INIT, BUF_INIT };
 	struct cgroup_tree t = { .kind = CGROUP_V1 };
 
+	if (read_proc(&proc, e) < 0)
+		return -1;
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-		if (open_parent(&t, needed[i], parent, e) < 0) {
+		if (open_parent(&t, &proc, needed[i], parent, e) < 0) {
 			cgroup_tree_done(&t);
 			(void)err_remedy(e,
 				"Delegate a subtree as root ('tools/delegate.sh up USER' of the source tree shows how), or accept the risk "

@@ -126,9 +126,7 @@ static int take_ids(struct engine *n, struct sandbox *sb, struct err *e)
 
 static int take_cgroup(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
 {
-	if (s->limits.unlimited)
-		return 0;
-	if (native_tree(n, e) < 0 || cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
+	if (cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
 		return err_wrap(e, "enforce limits");
 	sb->has_cgroup = true;
 	return 0;
@@ -203,11 +201,11 @@ static int greet(const struct sandbox *sb, struct err *e)
 	return tell_child(sb, out, n, e);
 }
 
-static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
+static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *plan, struct err *e)
 {
 	struct clone_args args = { .flags = NAMESPACES | CLONE_PIDFD, .exit_signal = SIGCHLD,
 		.pidfd = (unsigned long long)(uintptr_t)&sb->pid_fd };
-	int channel[2];
+	int channel[2], error;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "make the guest's channel");
@@ -218,22 +216,31 @@ static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spe
 		args.cgroup = (unsigned long long)sb->cgroup.dir[0];
 	}
 	sb->pid = sys_clone3(&args);
+	error = errno;
 	if (sb->pid == 0) {
 		sb->channel = close_fd(sb->channel);
 		child_run(plan);
 	}
 	channel[1] = close_fd(channel[1]);
-	if (sb->pid < 0) {
-		int error = errno;
+	if (sb->pid > 0)
+		return 0;
+	sb->pid_fd = -1;
+	if (error == EAGAIN)
+		return err_set(e, R_PIDS_EXHAUSTED, error, "create the sandbox's first process");
+	return explain_userns(error, e);
+}
 
-		sb->pid_fd = -1;
-		if (error == EAGAIN)
-			return err_set(e, R_PIDS_EXHAUSTED, error, "create the sandbox's first process");
-		return explain_userns(error, e);
-	}
-	if (write_maps(n, sb, s, e) < 0 || tell_child(sb, "G", 1, e) < 0)
+/* v1 has no way to be born in a cgroup: the joins go on while the child builds its root, and it waits for them before
+ * anything of the workload's runs. */
+static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
+{
+	plan->join_cgroups = !s->limits.unlimited && n->tree.kind == CGROUP_V1;
+	if (!s->limits.unlimited && !plan->join_cgroups && take_cgroup(n, sb, s, e) < 0)
 		return -1;
-	if (plan->join_cgroups && cgroup_join(&sb->cgroup, &n->tree, sb->pid, e) < 0)
+	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, s, e) < 0 || tell_child(sb, "G", 1, e) < 0)
+		return -1;
+	if (plan->join_cgroups &&
+		(take_cgroup(n, sb, s, e) < 0 || cgroup_join(&sb->cgroup, &n->tree, sb->pid, e) < 0))
 		return -1;
 	return greet(sb, e);
 }
@@ -261,7 +268,9 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	_cleanup_close_ int idmap = -1;
 	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root };
 
-	if (take_ids(n, sb, e) < 0 || take_cgroup(n, sb, s, e) < 0)
+	if (!s->limits.unlimited && native_tree(n, e) < 0)
+		return err_wrap(e, "enforce limits");
+	if (take_ids(n, sb, e) < 0)
 		return -1;
 	if (n->root && wants_idmap(s) &&
 		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid, &idmap, e) < 0)
@@ -269,7 +278,6 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	if (trees_plan(trees, s, !n->root, idmap, e) < 0 || open_trees(n, trees, s, e) < 0 ||
 		give_stdio(sb, s, io, e) < 0)
 		return -1;
-	plan.join_cgroups = sb->has_cgroup && n->tree.kind == CGROUP_V1;
 	return launch(n, sb, s, &plan, e);
 }
 
