@@ -167,6 +167,7 @@ make_objects() {
 	echo "a secret outside the mounts" >"$scratch/secret"
 	echo "a secret in shared memory" >"/dev/shm/bailey-escape-$tag"
 	mkdir -p "$scratch"/{bin,ws,ro,landing,inodes}
+	chmod 700 "$scratch/bin" # a setuid program lies in it for a while
 	cp "$probe" "$scratch/bin/escape-probe"
 	cp "$probe" "$scratch/outsider"
 	cp "$probe" "$scratch/victim"
