@@ -49,15 +49,15 @@ int err_move(struct err *to, struct err *from);
 
 /* The analyzer sees one file at a time: without this it follows each `return err_set(...)` as if it were a success. */
 #ifdef __clang_analyzer__
-static inline int err_always_(int r)
+static inline int err_failed(int r)
 {
 	(void)r;
 	return -1;
 }
-#define err_set(...) err_always_(err_set(__VA_ARGS__))
-#define err_wrap(...) err_always_(err_wrap(__VA_ARGS__))
-#define err_remedy(...) err_always_(err_remedy(__VA_ARGS__))
-#define err_move(...) err_always_(err_move(__VA_ARGS__))
+#define err_set(...) err_failed(err_set(__VA_ARGS__))
+#define err_wrap(...) err_failed(err_wrap(__VA_ARGS__))
+#define err_remedy(...) err_failed(err_remedy(__VA_ARGS__))
+#define err_move(...) err_failed(err_move(__VA_ARGS__))
 #endif
 
 const char *err_get_remedy(const struct err *e);
