@@ -77,6 +77,7 @@ static struct {
 	const char *parent[MAX_CGROUPS];
 	int parent_fd[MAX_CGROUPS], dir[MAX_CGROUPS], tasks[MAX_CGROUPS];
 	unsigned n_cgroups;
+	char name[32]; /* of the cgroup */
 	const char *mount_source, *mount_target;
 	char **argv;
 	bool root;
@@ -108,8 +109,8 @@ static void put(int dir, const char *file, const char *text, int flags, bool may
 static void make_cgroups(void)
 {
 	for (unsigned i = 0; i < f.n_cgroups; i++) {
-		check(mkdirat(f.parent_fd[i], "bailey-floor", 0755) == 0, "mkdir cgroup");
-		f.dir[i] = openat(f.parent_fd[i], "bailey-floor", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		check(mkdirat(f.parent_fd[i], f.name, 0755) == 0, "mkdir cgroup");
+		f.dir[i] = openat(f.parent_fd[i], f.name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		check(f.dir[i] >= 0, "open cgroup");
 	}
 	if (f.n_cgroups == 1) {
@@ -138,7 +139,7 @@ static void remove_cgroups(void)
 		(void)close(f.dir[i]);
 		if (f.n_cgroups == MAX_CGROUPS)
 			(void)close(f.tasks[i]);
-		while (unlinkat(f.parent_fd[i], "bailey-floor", AT_REMOVEDIR) < 0)
+		while (unlinkat(f.parent_fd[i], f.name, AT_REMOVEDIR) < 0)
 			check(errno == EBUSY, "remove cgroup");
 	}
 }
@@ -485,6 +486,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	f.argv = argv + i;
+	(void)snprintf(f.name, sizeof f.name, "bailey-floor-%d", getpid());
 	f.uid = geteuid();
 	f.gid = getegid();
 	f.root = f.uid == 0;

@@ -97,6 +97,9 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use '%u' mounts: over %d", s->n_binds, SPEC_MAX_BINDS);
 	if (!s->argv || !s->argv[0] || !*s->argv[0])
 		return err_set(e, R_USAGE, 0, "start a sandbox: no command");
+	for (size_t n = 0; s->argv[n]; n++)
+		if (n == SPEC_MAX_ARGV)
+			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments", s->argv[0], SPEC_MAX_ARGV);
 	if (s->uid > 65534 || s->gid > 65534)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid, s->gid);
 	if (check_limits(&s->limits, e) < 0)

@@ -14,6 +14,7 @@ enum {
 	SPEC_MAX_BINDS = 32,
 	SPEC_MAX_TMPFS = 8,
 	SPEC_MAX_TARGET = 256, /* bytes with the NUL: a mount target inside the sandbox */
+	SPEC_MAX_ARGV = 1 << 20, /* execve's own limit is on bytes */
 	SPEC_MAX_ENV = 16384,  /* entries; execve's own limit is on bytes */
 	SPEC_ID_LEN = 24,      /* a sandbox id with its NUL */
 };

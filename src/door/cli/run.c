@@ -56,6 +56,8 @@ static int open_signals(struct err *e)
 	(void)sigemptyset(&set);
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
 		(void)sigaddset(&set, wanted[i]);
+	/* a reader that has gone is told by EPIPE; the sandbox's first process takes every signal's default back */
+	(void)signal(SIGPIPE, SIG_IGN);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "wait for signals") : fd;

@@ -257,8 +257,10 @@ static void feed_once(struct feed *f)
 		n = write(f->to, f->data + f->start, f->end - f->start);
 		if (n > 0)
 			f->start += (size_t)n;
-		else if (n < 0 && errno != EAGAIN && errno != EINTR)
-			f->source_eof = true, f->start = f->end; /* the command does not read any more */
+		else if (n < 0 && errno != EAGAIN && errno != EINTR) { /* the command does not read any more */
+			f->source_eof = true;
+			f->start = f->end;
+		}
 	}
 	if (f->source_eof && f->start == f->end) {
 		f->to = close_fd(f->to);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "filter.h" /* made by genfilter */
+#include "engine/native/filter.h"
 #include "engine/native/native.h"
 
 /* Linux 6.12, Landlock ABI 6; the headers of the build host may be older. */

@@ -278,22 +278,28 @@ static void place_fds(const struct child_plan *c)
 	check(syscall(SYS_close_range, 5u, ~0u, 0u) == 0, STEP_STDIO);
 }
 
+/* A workspace may hold a link to /proc/self/fd/N: it must neither be followed nor find a directory of the host's there
+ * (CVE-2024-21626).  So all of those are closed before, and magic links refused. */
+static void enter_workdir(const char *path)
+{
+	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
+
+	check(fd >= 0 && fchdir(fd) == 0, STEP_WORKDIR);
+}
+
 static void enter_guest(const struct child_plan *c)
 {
-	enum { MAX_ARGV = 65536 };
 	static char name[] = "bailey-guest";
+	char **argv;
 	size_t n = 0;
 
-	while (c->spec->argv[n] && n < MAX_ARGV)
+	while (c->spec->argv[n])
 		n++;
-	{
-		char **argv = calloc(n + 2, sizeof *argv);
-
-		check(argv != NULL, STEP_EXEC);
-		argv[0] = name;
-		memcpy(argv + 1, c->spec->argv, n * sizeof *argv);
-		(void)syscall(SYS_execveat, 4, "", argv, c->spec->env, AT_EMPTY_PATH);
-	}
+	argv = calloc(n + 2, sizeof *argv);
+	check(argv != NULL, STEP_EXEC);
+	argv[0] = name;
+	memcpy(argv + 1, c->spec->argv, n * sizeof *argv);
+	(void)syscall(SYS_execveat, 4, "", argv, c->spec->env, AT_EMPTY_PATH);
 	fail(STEP_EXEC, 0, errno);
 }
 
@@ -336,9 +342,9 @@ void child_run(const struct child_plan *plan)
 	check(unshare(CLONE_NEWCGROUP) == 0, STEP_CGROUPNS);
 	check(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0, STEP_KEYRING);
 	set_limits();
-	check(chdir(s->workdir) == 0, STEP_WORKDIR);
 	set_stdio(&c);
 	place_fds(&c);
+	enter_workdir(s->workdir);
 	check(setsid() >= 0, STEP_SESSION);
 	check(caps_drop(c.root) == 0, STEP_CAPS);
 	check(landlock_scope() == 0, STEP_LANDLOCK);

@@ -185,7 +185,8 @@ static int write_maps(const struct engine *n, const struct sandbox *sb, const st
 
 static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct err *e)
 {
-	if (send(sb->channel, p, n, MSG_NOSIGNAL) == (ssize_t)n)
+	/* a peer that has gone has said why, or died: next() tells */
+	if (send(sb->channel, p, n, MSG_NOSIGNAL) == (ssize_t)n || errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	return err_set(e, R_SETUP_FAILED, errno, "talk to the sandbox's first process");
 }
@@ -230,6 +231,19 @@ static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *
 	return explain_userns(error, e);
 }
 
+static int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e);
+
+/* A process that could not be joined may be gone because a step of its setup failed: that is the better story. */
+static int prefer_child_error(struct sandbox *sb, struct err *e)
+{
+	_cleanup_err_ struct err own = ERR_INIT;
+	struct engine_event ev;
+
+	if (native_next(sb, &ev, &own) < 0 && own.reason != R_WIRE_MALFORMED)
+		return err_move(e, &own);
+	return -1;
+}
+
 /* v1 has no way to be born in a cgroup: the joins go on while the child builds its root, and it waits for them before
  * anything of the workload's runs. */
 static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
@@ -239,9 +253,10 @@ static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spe
 		return -1;
 	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, s, e) < 0 || tell_child(sb, "G", 1, e) < 0)
 		return -1;
-	if (plan->join_cgroups &&
-		(take_cgroup(n, sb, s, e) < 0 || cgroup_join(&sb->cgroup, &n->tree, sb->pid, e) < 0))
+	if (plan->join_cgroups && take_cgroup(n, sb, s, e) < 0)
 		return -1;
+	if (plan->join_cgroups && cgroup_join(&sb->cgroup, &n->tree, sb->pid, e) < 0)
+		return prefer_child_error(sb, e);
 	return greet(sb, e);
 }
 
