@@ -22,6 +22,8 @@ enum {
 	POLL_SIGNALS,
 	POLL_FIXED,
 	KILL_GRACE_MS = 10000, /* after a signal that the command ignores, as `docker stop` */
+	SPACE_EVERY_MS = 5000, /* how often a writable workspace's file system is looked at */
+	SPACE_LOW = 64 << 20,  /* bytes free at which the log says so */
 };
 
 struct run {
@@ -36,7 +38,8 @@ struct run {
 	struct run_result result;
 	int signals;
 	int workspace_fd; /* a writable one, watched for space; -1 */
-	uint64_t started_us, deadline_ms, kill_at_ms;
+	uint64_t started_us, deadline_ms, kill_at_ms, space_at_ms;
+	bool space_low;
 	unsigned times_signalled;
 	bool over; /* its first process has ended */
 };
@@ -110,6 +113,8 @@ static int prepare(struct run *r, char **argv, bool tty, struct err *e)
 	for (unsigned i = 0; i < r->spec.n_binds; i++)
 		if (r->spec.binds[i].writable && r->spec.binds[i].kind == BIND_DIR)
 			r->workspace_fd = r->spec.binds[i].fd;
+	if (r->workspace_fd >= 0)
+		r->space_at_ms = boottime_ms() + SPACE_EVERY_MS;
 	return 0;
 }
 
@@ -184,12 +189,15 @@ static void take_signals(struct run *r)
 	}
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static int next_timeout(const struct run *r)
 {
-	uint64_t now, at = r->deadline_ms;
+	uint64_t now, at = earlier(earlier(r->deadline_ms, r->kill_at_ms), r->space_at_ms);
 
-	if (r->kill_at_ms && (!at || r->kill_at_ms < at))
-		at = r->kill_at_ms;
 	if (!at || r->over)
 		return -1;
 	now = boottime_ms();
@@ -198,12 +206,37 @@ static int next_timeout(const struct run *r)
 	return at - now > 3600000 ? 3600000 : (int)(at - now);
 }
 
+static bool free_bytes(const struct run *r, uint64_t *ret)
+{
+	struct statvfs fs;
+
+	if (r->workspace_fd < 0 || fstatvfs(r->workspace_fd, &fs) < 0 || !fs.f_blocks)
+		return false;
+	*ret = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return true;
+}
+
+/* Nothing bounds a writable workspace but its file system: say it before that is full. */
+static void watch_space(struct run *r, uint64_t now)
+{
+	uint64_t bytes;
+
+	if (!r->space_at_ms || now < r->space_at_ms)
+		return;
+	r->space_at_ms = now + SPACE_EVERY_MS;
+	if (!r->space_low && free_bytes(r, &bytes) && bytes < SPACE_LOW) {
+		r->space_low = true;
+		log_event(LOG_WARNING, "workspace_space_low", "sandbox", r->spec.id, NULL);
+	}
+}
+
 static void keep_deadline(struct run *r)
 {
 	uint64_t now = boottime_ms();
 
 	if (r->over)
 		return;
+	watch_space(r, now);
 	if (r->deadline_ms && now >= r->deadline_ms) {
 		if (!r->result.finished)
 			r->result.timed_out = true;
@@ -242,9 +275,9 @@ static int loop(struct run *r, struct err *e)
 /* Out of space at the end of a failed command: say so, since the command's own words may be lost for the same reason. */
 static bool workspace_is_full(const struct run *r)
 {
-	struct statvfs fs;
+	uint64_t bytes;
 
-	return r->workspace_fd >= 0 && fstatvfs(r->workspace_fd, &fs) == 0 && fs.f_blocks && fs.f_bavail == 0;
+	return free_bytes(r, &bytes) && bytes == 0;
 }
 
 static enum reason judge(const struct run *r)

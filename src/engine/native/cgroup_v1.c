@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/str.h"
 #include "engine/native/native.h"
 
@@ -137,6 +138,8 @@ static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, cons
 int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
 {
 	_cleanup_(proc_text_done) struct proc_text proc = { BUF_INIT, BUF_INIT };
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_free_ char *delegate = NULL;
 	struct cgroup_tree t = { .kind = CGROUP_V1 };
 
 	if (read_proc(&proc, e) < 0)
@@ -144,9 +147,10 @@ int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (open_parent(&t, &proc, needed[i], parent, e) < 0) {
 			cgroup_tree_done(&t);
+			(void)libexec_path("bailey-delegate", &delegate, &ignored);
 			(void)err_remedy(e,
-				"Delegate a subtree as root ('tools/delegate.sh up USER' of the source tree shows how), or accept the risk "
-				"with --unlimited.");
+				"Have root delegate a subtree: sudo %s up $(id -un) (docs/cgroups.md), or accept the risk with --unlimited.",
+				delegate ?: "bailey-delegate");
 			return -1;
 		}
 	}
