@@ -48,6 +48,11 @@ static const char *const home_trees[] = { ".ssh", ".aws", ".gnupg", ".docker", "
 	".netrc", ".npmrc", ".git-credentials", ".claude", ".claude.json", ".codex", ".gemini", ".grok", ".qwen",
 	".config/opencode", ".local/share/opencode", ".config/gh", ".antigravity", ".local/share/bailey" };
 
+static bool same(struct object a, struct object b)
+{
+	return a.dev == b.dev && a.ino == b.ino;
+}
+
 static int chain_of(int fd, struct chain *c)
 {
 	_cleanup_close_ int at = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -59,7 +64,7 @@ static int chain_of(int fd, struct chain *c)
 
 		if (fstat(at, &st) < 0)
 			return -1;
-		if (c->n && c->at[c->n - 1].dev == st.st_dev && c->at[c->n - 1].ino == st.st_ino)
+		if (c->n && same(c->at[c->n - 1], (struct object){ st.st_dev, st.st_ino }))
 			return 0; /* the root is its own parent */
 		c->at[c->n++] = (struct object){ st.st_dev, st.st_ino };
 		if (!S_ISDIR(st.st_mode))
@@ -75,7 +80,7 @@ static int chain_of(int fd, struct chain *c)
 static bool contains(const struct chain *c, struct object o)
 {
 	for (unsigned i = 0; i < c->n; i++)
-		if (c->at[i].dev == o.dev && c->at[i].ino == o.ino)
+		if (same(c->at[i], o))
 			return true;
 	return false;
 }
@@ -93,7 +98,7 @@ static int check_tree(const struct admit *a, const struct chain *source, const c
 
 	if (fd < 0 || chain_of(fd, &up) < 0 || !up.n)
 		return 0;
-	if (source->at[0].dev == up.at[0].dev && source->at[0].ino == up.at[0].ino)
+	if (same(source->at[0], up.at[0]))
 		return refuse(a, "is", path, e);
 	if (contains(source, up.at[0]))
 		return refuse(a, "lies inside", path, e);
@@ -111,38 +116,62 @@ static int check_whole(const struct admit *a, const struct chain *source, const 
 	return refuse(a, "is, as a whole,", path, e);
 }
 
-/* A file's chain ends at itself: find what is above it by the directory of its resolved path. */
-static int check_file_tree(const struct admit *a, const struct chain *source, const char *path, struct err *e)
+/* A file or socket: its chain ends at itself, so what lies above it is found by the directory of its resolved path. */
+static int check_file(const struct admit *a, const struct chain *source, const char *path, int fd, struct err *e)
 {
-	char dir[PATH_MAX];
-	_cleanup_close_ int fd = -1;
+	char link[64], real[PATH_MAX];
+	ssize_t n = readlink(FMT(link, "/proc/self/fd/%d", fd), real, sizeof real - 1);
+	_cleanup_close_ int dir = -1;
 	struct chain up;
 	char *slash;
-	struct stat st;
 
-	if (stat(path, &st) < 0 || S_ISDIR(st.st_mode))
-		return check_tree(a, source, path, e);
-	str_format(dir, sizeof dir, "%.*s", PATH_MAX - 1, path);
-	slash = strrchr(dir, '/');
+	if (n <= 0)
+		return 0;
+	real[n] = '\0';
+	slash = strrchr(real, '/');
 	if (!slash)
 		return 0;
 	*slash = '\0';
-	fd = open(*dir ? dir : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || chain_of(fd, &up) < 0)
+	dir = open(*real ? real : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || chain_of(dir, &up) < 0)
 		return 0;
 	return contains(&up, source->at[0]) ? refuse(a, "contains", path, e) : 0;
 }
 
+/* Checks one forbidden object, directory or not; absent ones are no danger. */
+static int check_object(const struct admit *a, const struct chain *source, const char *path, struct err *e)
+{
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return 0;
+	return S_ISDIR(st.st_mode) ? check_tree(a, source, path, e) : check_file(a, source, path, fd, e);
+}
+
+/* A home directory as such, or what lies above it. */
+static int check_home_whole(const struct admit *a, const struct chain *source, const char *home, struct err *e)
+{
+	_cleanup_close_ int fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct chain up;
+
+	if (fd < 0 || chain_of(fd, &up) < 0 || up.n < 2)
+		return 0;
+	if (same(up.at[0], source->at[0]))
+		return refuse(a, "is, as a whole,", home, e);
+	return contains(&up, source->at[0]) ? refuse(a, "contains", home, e) : 0;
+}
+
 static int check_home(const struct admit *a, const struct chain *source, const char *home, struct err *e)
 {
-	if (check_whole(a, source, home, e) < 0)
+	if (check_home_whole(a, source, home, e) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof home_trees / sizeof *home_trees; i++) {
 		char path[PATH_MAX];
 
 		if (strlen(home) + strlen(home_trees[i]) + 2 > sizeof path)
 			continue;
-		if (check_file_tree(a, source, FMT(path, "%s/%s", home, home_trees[i]), e) < 0)
+		if (check_object(a, source, FMT(path, "%s/%s", home, home_trees[i]), e) < 0)
 			return -1;
 	}
 	return 0;
@@ -176,6 +205,53 @@ static int check_bailey_home(const struct admit *a, const struct chain *source, 
 	return check_tree(a, source, home, e);
 }
 
+typedef int check_fn(const struct admit *a, const void *arg, const char *path, struct err *e);
+
+/* Every socket that would give the host away. */
+static int each_socket(const struct admit *a, check_fn *check, const void *arg, struct err *e)
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof sockets / sizeof *sockets; i++)
+		if (check(a, arg, sockets[i], e) < 0)
+			return -1;
+	for (size_t i = 0; runtime && strlen(runtime) < 1024 && i < sizeof runtime_sockets / sizeof *runtime_sockets; i++)
+		if (check(a, arg, FMT(path, "%s/%s", runtime, runtime_sockets[i]), e) < 0)
+			return -1;
+	for (size_t i = 0; i < sizeof socket_variables / sizeof *socket_variables; i++) {
+		const char *value = secure_getenv(socket_variables[i]);
+
+		if (value && check(a, arg, str_after(value, "unix://") ?: value, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int socket_is_not(const struct admit *a, const void *arg, const char *path, struct err *e)
+{
+	const struct stat *st = arg;
+	struct stat other;
+
+	if (stat(path, &other) < 0 || other.st_dev != st->st_dev || other.st_ino != st->st_ino)
+		return 0;
+	return refuse(a, "is", path, e);
+}
+
+static int source_holds_not(const struct admit *a, const void *arg, const char *path, struct err *e)
+{
+	return check_object(a, arg, path, e);
+}
+
+static int check_socket(const struct admit *a, int fd, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return err_set(e, R_SOCKET_MISSING, 0, "use model socket '%s': not a Unix socket", a->path);
+	return each_socket(a, socket_is_not, &st, e);
+}
+
 static int check_directory(const struct admit *a, int fd, struct err *e)
 {
 	struct chain source;
@@ -188,41 +264,9 @@ static int check_directory(const struct admit *a, int fd, struct err *e)
 	for (size_t i = 0; i < sizeof system_trees / sizeof *system_trees; i++)
 		if (check_tree(a, &source, system_trees[i], e) < 0)
 			return -1;
-	if (check_homes(a, &source, e) < 0)
+	if (check_homes(a, &source, e) < 0 || each_socket(a, source_holds_not, &source, e) < 0)
 		return -1;
 	return check_bailey_home(a, &source, e);
-}
-
-static int check_same_socket(const struct admit *a, const struct stat *st, const char *path, struct err *e)
-{
-	struct stat other;
-
-	if (stat(path, &other) < 0 || other.st_dev != st->st_dev || other.st_ino != st->st_ino)
-		return 0;
-	return refuse(a, "is", path, e);
-}
-
-static int check_socket(const struct admit *a, int fd, struct err *e)
-{
-	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode))
-		return err_set(e, R_SOCKET_MISSING, 0, "use model socket '%s': not a Unix socket", a->path);
-	for (size_t i = 0; i < sizeof sockets / sizeof *sockets; i++)
-		if (check_same_socket(a, &st, sockets[i], e) < 0)
-			return -1;
-	for (size_t i = 0; runtime && strlen(runtime) < 1024 && i < sizeof runtime_sockets / sizeof *runtime_sockets; i++)
-		if (check_same_socket(a, &st, FMT(path, "%s/%s", runtime, runtime_sockets[i]), e) < 0)
-			return -1;
-	for (size_t i = 0; i < sizeof socket_variables / sizeof *socket_variables; i++) {
-		const char *value = secure_getenv(socket_variables[i]);
-
-		if (value && check_same_socket(a, &st, str_after(value, "unix://") ?: value, e) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 static int check_owner(const struct admit *a, int fd, struct err *e)

@@ -65,24 +65,28 @@ static struct bench_row rows[] = {
 		.once = bench_command_once,
 		.end = bench_command_end },
 	{ .name = "bwrap",
+		.peer = true,
 		.what = "bwrap (no limits, no filter)",
 		.group = GROUP_COMMAND,
 		.setup = bench_bwrap_setup,
 		.once = bench_command_once,
 		.end = bench_command_end },
 	{ .name = "crun",
+		.peer = true,
 		.what = "crun run (no filter)",
 		.group = GROUP_COMMAND,
 		.setup = bench_oci_setup,
 		.once = bench_oci_once,
 		.end = bench_command_end },
 	{ .name = "runc",
+		.peer = true,
 		.what = "runc run (no filter)",
 		.group = GROUP_COMMAND,
 		.setup = bench_oci_setup,
 		.once = bench_oci_once,
 		.end = bench_command_end },
 	{ .name = "podman",
+		.peer = true,
 		.what = "podman run",
 		.group = GROUP_COMMAND,
 		.only_named = true,
@@ -90,6 +94,7 @@ static struct bench_row rows[] = {
 		.once = bench_command_once,
 		.end = bench_docker_end },
 	{ .name = "docker",
+		.peer = true,
 		.what = "docker run",
 		.group = GROUP_COMMAND,
 		.only_named = true,
@@ -260,6 +265,9 @@ static int warm_up(struct bench *b, struct err *e)
 			if (bench_stop)
 				return bench_interrupted(e);
 			(void)bench_leave_out(row, BENCH_FAILED, "%s", failed.message ?: "");
+			/* a peer that doesn't work on this host is no failure of the measurement */
+			if (row->peer && !b->o->only.n)
+				row->state = BENCH_ABSENT;
 		}
 		if (row->state == BENCH_READY)
 			row->samples = xcalloc((size_t)b->o->iterations, sizeof *row->samples);

@@ -37,7 +37,7 @@ struct bench;
 struct bench_row {
 	const char *name, *what; /* as --only names it; as the table shows it */
 	enum bench_group group;
-	bool only_named; /* not run unless --only names it */
+	bool peer, only_named; /* only_named: not run unless --only names it */
 	/* once() measures one sample: nanoseconds, or MiB/s in GROUP_STREAM.  setup() may set state and why instead. */
 	int (*setup)(struct bench *b, struct bench_row *row, struct err *e);
 	int (*once)(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);

@@ -119,11 +119,27 @@ static void put_linux(struct json *j)
 	json_object_end(j);
 }
 
+/* The runtime mounts as an id of the range, which can't make directories here. */
+static int make_rootfs(const struct bench *b, struct err *e)
+{
+	static const char *const dirs[] = { "", "/proc", "/dev", "/tmp", "/usr", "/home",
+		"/home/agent", BENCH_MOUNT_TARGET };
+
+	if (chmod(b->dir, 0711) < 0)
+		return err_set(e, R_STATE_UNWRITABLE, errno, "open directory '%s'", b->dir);
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+		_cleanup_free_ char *path = xasprintf("%s/rootfs%s", b->dir, dirs[i]);
+
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", path);
+	}
+	return 0;
+}
+
 static int write_bundle(const struct bench *b, struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
 	_cleanup_free_ char *path = xasprintf("%s/config.json", b->dir);
-	_cleanup_free_ char *rootfs = xasprintf("%s/rootfs", b->dir);
 	_cleanup_close_ int fd = -1;
 	struct json j;
 
@@ -139,9 +155,8 @@ static int write_bundle(const struct bench *b, struct err *e)
 	put_mounts(&j, b);
 	put_linux(&j);
 	json_object_end(&j);
-	/* the runtime runs as an id of the range: it has to get through */
-	if (chmod(b->dir, 0711) < 0 || (mkdir(rootfs, 0755) < 0 && errno != EEXIST))
-		return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", rootfs);
+	if (make_rootfs(b, e) < 0)
+		return -1;
 	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
 	if (fd < 0 || write_all(fd, out.data, out.len) < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "write '%s'", path);

@@ -42,6 +42,9 @@ struct sandbox {
 	uint32_t exec_flags;
 	uint8_t in[CHANNEL_BUFFER];
 	size_t have;
+	/* for messages: the frame of a failed step has only a number */
+	char targets[NATIVE_MAX_TREES][SPEC_MAX_TARGET];
+	unsigned n_targets;
 };
 
 static const struct {
@@ -262,8 +265,13 @@ static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spe
 
 static struct sandbox *new_sandbox(struct engine *n, const struct sandbox_spec *s)
 {
-	struct sandbox *sb = xcalloc(1, sizeof *sb);
+	struct sandbox *sb = malloc(sizeof *sb);
 
+	if (!sb)
+		abort();
+	/* all but the names, which are filled as far as they are read */
+	memset(sb, 0, offsetof(struct sandbox, targets));
+	sb->n_targets = 0;
 	sb->engine = n;
 	sb->pid = -1;
 	sb->pid_fd = sb->channel = sb->ids.lock_fd = -1;
@@ -293,6 +301,9 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	if (trees_plan(trees, s, !n->root, idmap, e) < 0 || open_trees(n, trees, s, e) < 0 ||
 		give_stdio(sb, s, io, e) < 0)
 		return -1;
+	for (unsigned i = 0; i < trees->n; i++)
+		str_format(sb->targets[i], SPEC_MAX_TARGET, "/%.254s", trees->trees[i].target);
+	sb->n_targets = trees->n;
 	return launch(n, sb, s, &plan, e);
 }
 
@@ -333,12 +344,15 @@ static int native_start(struct sandbox *sb, struct err *e)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static int setup_failed(const struct wire_setup_failed *m, struct err *e)
+static int setup_failed(const struct sandbox *sb, const struct wire_setup_failed *m, struct err *e)
 {
 	if (m->step >= STEP_MAX)
 		return err_set(e, R_WIRE_MALFORMED, 0, "read frame 'SETUP_FAILED': no step '%u'", m->step);
 	if (m->step == STEP_TARGET || m->step == STEP_ATTACH || m->step == STEP_TREE || m->step == STEP_CHANGED)
-		return err_set(e, steps[m->step].reason, (int)m->error, "%s '%u'", steps[m->step].text, m->index);
+		return err_set(e, steps[m->step].reason, (int)m->error, "%s '%s'", steps[m->step].text,
+			m->index < sb->n_targets ? sb->targets[m->index] : "?");
+	if (m->step == STEP_EXEC && m->error == E2BIG)
+		return err_set(e, R_OUT_OF_RANGE, E2BIG, "hand over the command's arguments and environment");
 	if (m->step == STEP_PROC && m->error == EPERM) {
 		(void)err_set(e, R_USERNS_UNAVAILABLE, EPERM, "%s", steps[m->step].text);
 		return err_remedy(e,
@@ -370,7 +384,7 @@ static int take_frame(struct sandbox *sb, const struct wire_frame *f, struct eng
 		return 0;
 	}
 	if (wire_get_setup_failed(f, &failed))
-		return setup_failed(&failed, e);
+		return setup_failed(sb, &failed, e);
 	return err_set(e, R_WIRE_MALFORMED, 0, "read frame '%s' of sandbox '%s': not expected now", wire_type_name(f->type),
 		sb->id);
 }
