@@ -67,6 +67,8 @@ struct bench {
 	const struct options *o;
 	bool root, needs_mount; /* needs_mount: libexec is not visible inside by itself */
 	char *bailey, *libexec, *floor, *nop, *nop_inside;
+	const char *
+		command; /* of GROUP_COMMAND: bailey-nop where it is visible without a mount, else true(1) */
 	char home_hash[9], guest[4096];
 	struct cgroup_tree tree;
 	struct engine *engine;
@@ -105,7 +107,7 @@ void bench_floor_end(struct bench *b, struct bench_row *row);
 __attribute__((format(printf, 2, 3))) void bench_arg(struct bench_args *a, const char *fmt, ...);
 void bench_args_add(struct bench_args *a, const char *const *words);
 void bench_args_done(struct bench_args *a);
-void bench_floor_args(const struct bench *b, struct bench_args *a);
+void bench_floor_args(const struct bench *b, struct bench_args *a, bool mount);
 void bench_floor_sweep(const struct bench *b, pid_t pid);
 
 /* Starts program with the given standard output (-1: /dev/null), in a process group of its own. */

@@ -134,14 +134,14 @@ void bench_command_end(struct bench *b, struct bench_row *row)
 
 /* --- the floor ----------------------------------------------------------------------------------------------------- */
 
-void bench_floor_args(const struct bench *b, struct bench_args *a)
+void bench_floor_args(const struct bench *b, struct bench_args *a, bool mount)
 {
 	bench_arg(a, "%s", b->floor);
 	for (unsigned i = 0; i < b->tree.n; i++) {
 		bench_arg(a, "--cgroup");
 		bench_arg(a, "%s", b->tree.path[i]);
 	}
-	if (!b->needs_mount)
+	if (!mount)
 		return;
 	bench_arg(a, "--mount");
 	bench_arg(a, "%s", b->libexec);
@@ -165,8 +165,8 @@ void bench_floor_sweep(const struct bench *b, pid_t pid)
 int bench_floor_command_setup(struct bench *b, struct bench_row *row, struct err *e)
 {
 	(void)e;
-	bench_floor_args(b, &row->args);
-	bench_arg(&row->args, "%s", b->nop_inside);
+	bench_floor_args(b, &row->args, false);
+	bench_arg(&row->args, "%s", b->command);
 	return 0;
 }
 
@@ -193,12 +193,8 @@ int bench_run_setup(struct bench *b, struct bench_row *row, struct err *e)
 	(void)e;
 	bench_arg(&row->args, "%s", b->bailey);
 	bench_arg(&row->args, "run");
-	if (b->needs_mount) {
-		bench_arg(&row->args, "--mount");
-		bench_arg(&row->args, "%s:" BENCH_MOUNT_TARGET, b->libexec);
-	}
 	bench_arg(&row->args, "--");
-	bench_arg(&row->args, "%s", b->nop_inside);
+	bench_arg(&row->args, "%s", b->command);
 	return 0;
 }
 
@@ -250,12 +246,7 @@ int bench_bwrap_setup(struct bench *b, struct bench_row *row, struct err *e)
 		bench_arg(&row->args, "%s", etc[i]);
 		bench_arg(&row->args, "%s", etc[i]);
 	}
-	if (b->needs_mount) {
-		bench_arg(&row->args, "--ro-bind");
-		bench_arg(&row->args, "%s", b->libexec);
-		bench_arg(&row->args, BENCH_MOUNT_TARGET);
-	}
 	bench_args_add(&row->args, rest);
-	bench_arg(&row->args, "%s", b->nop_inside);
+	bench_arg(&row->args, "%s", b->command);
 	return 0;
 }

@@ -34,7 +34,7 @@ static void put_mount(struct json *j, const char *target, const char *type, cons
 static void put_process(struct json *j, const struct bench *b)
 {
 	static const char *const env[] = { "PATH=/usr/bin:/bin", "HOME=/home/agent", NULL };
-	const char *const args[] = { b->nop_inside, NULL };
+	const char *const args[] = { b->command, NULL };
 
 	json_object_begin(j, "process");
 	json_bool(j, "terminal", false);
@@ -51,7 +51,7 @@ static void put_process(struct json *j, const struct bench *b)
 	json_object_end(j);
 }
 
-static void put_mounts(struct json *j, const struct bench *b)
+static void put_mounts(struct json *j)
 {
 	static const char *const none[] = { "nosuid", "noexec", "nodev", NULL };
 	static const char *const dev[] = { "nosuid", "strictatime", "mode=755", "size=65536k",
@@ -69,8 +69,6 @@ static void put_mounts(struct json *j, const struct bench *b)
 	put_mount(j, "/tmp", "tmpfs", "tmpfs", tmp);
 	put_mount(j, "/home/agent", "tmpfs", "tmpfs", tmp);
 	put_mount(j, "/usr", "bind", "/usr", ro);
-	if (b->needs_mount)
-		put_mount(j, BENCH_MOUNT_TARGET, "bind", b->libexec, ro);
 	json_array_end(j);
 }
 
@@ -124,6 +122,7 @@ static int make_rootfs(const struct bench *b, struct err *e)
 {
 	static const char *const dirs[] = { "", "/proc", "/dev", "/tmp", "/usr", "/home",
 		"/home/agent", BENCH_MOUNT_TARGET };
+	static const char *const links[] = { "bin", "lib", "lib64" };
 
 	if (chmod(b->dir, 0711) < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "open directory '%s'", b->dir);
@@ -132,6 +131,13 @@ static int make_rootfs(const struct bench *b, struct err *e)
 
 		if (mkdir(path, 0755) < 0 && errno != EEXIST)
 			return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", path);
+	}
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+		_cleanup_free_ char *path = xasprintf("%s/rootfs/%s", b->dir, links[i]);
+		char target[16];
+
+		if (symlink(FMT(target, "usr/%s", links[i]), path) < 0 && errno != EEXIST)
+			return err_set(e, R_STATE_UNWRITABLE, errno, "create link '%s'", path);
 	}
 	return 0;
 }
@@ -152,7 +158,7 @@ static int write_bundle(const struct bench *b, struct err *e)
 	json_bool(&j, "readonly", true);
 	json_object_end(&j);
 	put_process(&j, b);
-	put_mounts(&j, b);
+	put_mounts(&j);
 	put_linux(&j);
 	json_object_end(&j);
 	if (make_rootfs(b, e) < 0)

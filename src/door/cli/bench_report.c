@@ -173,23 +173,32 @@ static void add_row(
 	(void)buf_puts(out, "\n");
 }
 
-static void add_group(
-	const struct bench_row *rows, unsigned n, enum bench_group group, struct buf *out)
+static void add_title(const struct bench *b, enum bench_group group, struct buf *out)
 {
 	static const char *const titles[GROUP_MAX] = {
 		[GROUP_NOP] = "In one process, ms: a program that exits at once",
 		[GROUP_TRUE] = "In one process, ms: /usr/bin/true",
-		[GROUP_COMMAND] = "As a command, ms: a program that exits at once",
-		[GROUP_STREAM] = "Output of a command, GiB/s"
+		[GROUP_COMMAND] = "As a command, ms: ",
+		[GROUP_STREAM] = "Output of a command, GiB/s",
 	};
+
+	(void)buf_printf(out, "\n%s", titles[group]);
+	if (group == GROUP_COMMAND)
+		(void)buf_puts(out, b->needs_mount ? b->command : "a program that exits at once");
+	(void)buf_printf(
+		out, "\n  %-30s %9s %9s %9s %9s %8s\n", "", "median", "p10", "p90", "min", "ratio");
+}
+
+static void add_group(const struct bench *b, const struct bench_row *rows, unsigned n,
+	enum bench_group group, struct buf *out)
+{
 	bool any = false;
 
 	for (unsigned i = 0; i < n; i++) {
 		if (rows[i].group != group || !measured(&rows[i]))
 			continue;
 		if (!any)
-			(void)buf_printf(out, "\n%-32s\n  %-30s %9s %9s %9s %9s %8s\n",
-				titles[group], "", "median", "p10", "p90", "min", "ratio");
+			add_title(b, group, out);
 		any = true;
 		add_row(rows, n, &rows[i], out);
 	}
@@ -215,7 +224,7 @@ void bench_report_text(const struct bench *b, struct bench_row *rows, unsigned n
 	sort_samples(rows, n);
 	add_head(b, out);
 	for (enum bench_group g = 0; g < GROUP_MAX; g++)
-		add_group(rows, n, g, out);
+		add_group(b, rows, n, g, out);
 	k = judge(rows, n, v);
 	if (k)
 		(void)buf_puts(out, "\n");
@@ -283,6 +292,7 @@ void bench_report_json(const struct bench *b, struct bench_row *rows, unsigned n
 	json_object_begin(&j, NULL);
 	put_host(&j, b);
 	json_uint(&j, "rounds", b->o->iterations);
+	json_string(&j, "command", b->command);
 	json_array_begin(&j, "measurements");
 	for (unsigned i = 0; i < n; i++)
 		if (measured(&rows[i]))

@@ -151,7 +151,7 @@ int bench_floor_setup(struct bench *b, struct bench_row *row, struct err *e)
 	posix_spawnattr_t attr;
 	int to[2], from[2], r;
 
-	bench_floor_args(b, &row->args);
+	bench_floor_args(b, &row->args, row->group == GROUP_NOP && b->needs_mount);
 	bench_arg(&row->args, "--serve");
 	bench_arg(&row->args, "%s", row->group == GROUP_NOP ? b->nop_inside : "/usr/bin/true");
 	if (pipe2(to, O_CLOEXEC) < 0)
