@@ -213,7 +213,7 @@ static int append(struct strlist *list, const char *text, const char *what, stru
 			(void *)list->v, list->n ? 2u * list->n : 1u, sizeof *v);
 
 		if (!v)
-			return err_set(e, R_NO_MEMORY, errno, "keep %s", what);
+			abort();
 		list->v = v;
 	}
 	list->v[list->n++] = xstrdup(text);

@@ -126,7 +126,7 @@ static int start(const char *program, int fd, int out, pid_t *ret, struct err *e
 	int r = posix_spawn_file_actions_init(&actions);
 
 	if (r)
-		return err_set(e, R_NO_MEMORY, r, "start '%s'", program);
+		return err_set(e, R_SETUP_FAILED, r, "start '%s'", program);
 	r = posix_spawnattr_init(&attr);
 	if (!r) {
 		r = prepare(&actions, &attr, fd, out);

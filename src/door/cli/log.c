@@ -137,7 +137,7 @@ static int take(int fd, struct buf *text, struct err *e)
 		ssize_t n;
 
 		if (!buf_reserve(text, 65536))
-			return err_set(e, R_NO_MEMORY, 0, "read the log: a line passes %zu bytes",
+			return err_set(e, R_BAD_VALUE, 0, "read the log: a line passes %zu bytes",
 				text->max);
 		n = read(fd, text->data + text->len, 65536);
 		if (n < 0 && errno == EINTR)

@@ -354,7 +354,7 @@ static int report(struct run *r, struct err *e)
 	} else if (o->json) {
 		run_report_json(&out, &r->result, r->spec.id, &r->io, true);
 		if (out.failed)
-			return err_set(e, R_NO_MEMORY, 0, "make the report of sandbox '%s'", r->spec.id);
+			return err_set(e, R_OUTPUT_FAILED, EFBIG, "make the report of sandbox '%s'", r->spec.id);
 		if (cli_write(&out, e) < 0)
 			return -1;
 	}

@@ -41,10 +41,8 @@ static int add_env(struct strlist *l, const char *entry, struct err *e)
 		copy = xasprintf("%s=%s", entry, value);
 	}
 	grown = realloc(l->v, (l->n + 1) * sizeof *grown);
-	if (!grown) {
-		free(copy);
-		return err_set(e, R_NO_MEMORY, errno, "pass environment variable '%s'", entry);
-	}
+	if (!grown)
+		abort();
 	l->v = grown;
 	l->v[l->n++] = copy;
 	return 0;
