@@ -1,11 +1,13 @@
 #!/bin/sh
-# Hands a user a cgroup subtree in which Bailey may set limits, where no systemd of the user's does it; takes it back.
+# Hands a user a cgroup subtree in which Bailey may set limits, where no systemd of the user's does
+# it; takes it back.
 #   tools/delegate.sh up [USER [NAME]]     prints BAILEY_CGROUP_PARENT=..., for the environment of bailey
 #   tools/delegate.sh down [USER [NAME]]   removes the subtree; nothing may run in it any more
 #   tools/delegate.sh needed               exits with 0 when the caller has no limits without it
-# USER is the caller unless named, NAME is bailey-UID.  Works as root or through sudo.  The subtree lies below the caller's
-# own cgroup, so that its limits go on to hold.  cgroup v2 without systemd: the calling shell is moved into the subtree, since
-# a process may only be placed by who may write to the place it comes from.
+# USER is the caller unless named, NAME is bailey-UID.  Works as root or through sudo.  The subtree
+# lies below the caller's own cgroup, so that its limits go on to hold.  cgroup v2 without systemd:
+# the calling shell is moved into the subtree, since a process may only be placed by who may write
+# to the place it comes from.
 # shellcheck disable=SC2016 # the scripts given to a root shell expand their own arguments
 set -eu
 
@@ -22,7 +24,8 @@ as_root() {
 	fi
 }
 
-# mount_of TYPE CONTROLLER: "mount-point root-of-the-mount" of the hierarchy; the controller may be empty.
+# mount_of TYPE CONTROLLER: "mount-point root-of-the-mount" of the hierarchy; the controller may be
+# empty.
 mount_of() {
 	awk -v type="$1" -v want="$2" '{
 		for (i = 7; $i != "-"; i++) ;
@@ -37,7 +40,8 @@ own_of() {
 	}' /proc/self/cgroup
 }
 
-# own_dir TYPE CONTROLLER: the caller's own cgroup as a directory; the mount itself where it is not visible.
+# own_dir TYPE CONTROLLER: the caller's own cgroup as a directory; the mount itself where it is not
+# visible.
 own_dir() {
 	found=$(mount_of "$1" "$2")
 	[ -n "$found" ] || return 1
@@ -72,7 +76,7 @@ up_v2() {
 	for d in "$dir" "$dir/$name"; do
 		as_root sh -c 'echo "+memory +pids +cpu" >"$1/cgroup.subtree_control"' sh "$d" 2>/dev/null || {
 			as_root rmdir "$dir/$name/caller" "$dir/$name"
-			echo "delegate.sh: '$d' can't hand on the controllers memory, pids and cpu (it holds processes, or lacks them)" >&2
+			echo "delegate.sh: '$d' can't hand on memory, pids and cpu: it holds processes, or lacks them" >&2
 			exit 1
 		}
 	done
@@ -84,7 +88,8 @@ up_v2() {
 	echo "BAILEY_CGROUP_PARENT=${parent#/}"
 }
 
-# remove DIR: a cgroup directory is removed by rmdir, the inner ones first; the last killed process may still be leaving.
+# remove DIR: a cgroup directory is removed by rmdir, the inner ones first; the last killed process
+# may still be leaving.
 remove() {
 	[ -d "$1" ] || return 0
 	tries=0

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The demo: a real agent mends a real program inside a sandbox, then ten things that the sandbox can't do.
+# The demo: a real agent mends a real program inside a sandbox, then ten things that the sandbox
+# can't do.
 #   ./dev demo [--agent claude|codex]
-# Run by ./dev after the build, with BAILEY naming the program.  The model is played by a script (tests/provider) on one
-# Unix socket; everything else is real: the CLI, its tools, the compiler, the tests.  Exits with 1 if the agent's work is
-# not as expected or one of the ten attempts succeeds.
+# Run by ./dev after the build, with BAILEY naming the program.  The model is played by a script
+# (tests/provider) on one Unix socket; everything else is real: the CLI, its tools, the compiler,
+# the tests.  Exits with 1 if the agent's work is not as expected or one of the ten attempts
+# succeeds.
 # shellcheck disable=SC2016 # what runs inside expands its own variables
 set -eu
 
@@ -135,8 +137,8 @@ show() {
 	echo "   \$ bailey${line}"
 }
 
-# attempt TITLE EXPECTED VERIFY run ARGUMENT...: blocked when the command failed, its words (or how it ended) match EXPECTED,
-# and VERIFY, which looks from outside, agrees.
+# attempt TITLE EXPECTED VERIFY run ARGUMENT...: blocked when the command failed, its words (or how
+# it ended) match EXPECTED, and VERIFY, which looks from outside, agrees.
 attempt() {
 	local title=$1 expected=$2 verify=$3 output status=0
 	shift 3
@@ -207,7 +209,8 @@ try_network() {
 	listener=
 }
 
-# The sandbox's processes ignore SIGTERM and leave their session; outside one can see them until the deadline.
+# The sandbox's processes ignore SIGTERM and leave their session; outside one can see them until
+# the deadline.
 try_deadline() {
 	local mark=$((1000000 + $$)) status=0 seen=no
 	local command=(run --timeout 2s -- sh -c "trap \"\" TERM; setsid sleep $mark & sleep $mark")
@@ -229,6 +232,14 @@ try_deadline() {
 }
 
 try_all() {
+	# perl is in every Debian, and can make a system call (165 is mount) without a program of
+	# its own
+	local mount='my ($type, $on) = ("tmpfs", "/tmp"); '
+	mount+='syscall(165, $type, $on, $type, 0, 0) == 0 or die "mount: $!\n"; print "mounted\n"'
+	local fork='for (1..100) { my $p = fork // die "fork $_: $!\n"; $p or sleep 20, exit } '
+	fork+='print "100 started\n"'
+	local allocate='my $x; $x .= "x" x (1 << 20) for 1..256; print "256 MiB allocated\n"'
+
 	echo
 	echo "== ten things that a sandbox can't do"
 	head -c 16 /dev/urandom | od -An -tx1 >"$work/secret"
@@ -241,17 +252,18 @@ try_all() {
 	attempt "gain a capability" "(Operation not permitted|Function not implemented)" nothing_more \
 		run -- unshare --user --map-root-user grep CapEff /proc/self/status
 	attempt "mount a file system" "(Operation not permitted|Function not implemented)" nothing_more \
-		run -- perl -e 'my ($type, $on) = ("tmpfs", "/tmp"); syscall(165, $type, $on, $type, 0, 0) == 0 or die "mount: $!\n"; print "mounted\n"'
+		run -- perl -e "$mount"
 	attempt "start more processes than allowed" "fork.*Resource temporarily unavailable" nothing_more \
-		run --pids 32 -- perl -e 'for (1..100) { my $p = fork // die "fork $_: $!\n"; $p or sleep 20, exit } print "100 started\n"'
+		run --pids 32 -- perl -e "$fork"
 	attempt "use more memory than allowed" "exit status 137" nothing_more \
-		run --memory 64m -- perl -e 'my $x; $x .= "x" x (1 << 20) for 1..256; print "256 MiB allocated\n"'
+		run --memory 64m -- perl -e "$allocate"
 	attempt "fill the disk" "No space left on device" nothing_more \
 		run --tmp-size 16m -- dd if=/dev/zero of=/tmp/fill bs=1M count=64
 	attempt "end a process of this machine" "No such process" outsider_lives \
 		run -- sh -c "kill -KILL $outsider"
 	attempt "leave a setuid file in a workspace" "Operation not permitted" no_setuid_file \
-		run --workspace "$work/shared:rw" "${root_workspace[@]}" -- sh -c 'cp /bin/sh /workspace/sh && chmod 4755 /workspace/sh'
+		run --workspace "$work/shared:rw" "${root_workspace[@]}" -- \
+		sh -c 'cp /bin/sh /workspace/sh && chmod 4755 /workspace/sh'
 	try_deadline
 
 	kill "$outsider"

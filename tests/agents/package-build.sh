@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # A Debian source package of some size builds and passes its own tests inside a sandbox.
 #   tests/agents/package-build.sh                BAILEY names the program
-# The package is xz-utils: about 30,000 lines of C without comments, and it needs no more than gcc and make.  It is fetched
-# outside by apt, which checks the archive's signature, with private lists; the system's own sources stay as they are.
-# The last line is 'N passed, N failed, N skipped'.
+# The package is xz-utils: about 30,000 lines of C without comments, and it needs no more than gcc
+# and make.  It is fetched outside by apt, which checks the archive's signature, with private
+# lists; the system's own sources stay as they are. The last line is 'N passed, N failed, N
+# skipped'.
 # shellcheck disable=SC2016,SC2317 # the formats are for apt and perl; the steps are called through step
 set -eu
 
@@ -27,7 +28,8 @@ failed=0
 workspace_flags=()
 [ "$(id -u)" -ne 0 ] || workspace_flags=(--root-workspace)
 
-# step NAME COMMAND...: what it prints goes to a log, whose end is shown when it fails; the next steps then can't go on.
+# step NAME COMMAND...: what it prints goes to a log, whose end is shown when it fails; the next
+# steps then can't go on.
 step() {
 	local name=$1 start=$SECONDS
 	shift
@@ -68,7 +70,8 @@ fetch() {
 # Lines of C that are neither blank nor comment.
 count_lines() {
 	find "$work/source" -name '*.[ch]' -exec cat {} + >"$work/all.c"
-	perl -0777 -ne 's{/\*.*?\*/}{}gs; s{//[^\n]*}{}g; print scalar(grep { /\S/ } split /\n/), "\n"' "$work/all.c" >"$work/lines"
+	perl -0777 -ne 's{/\*.*?\*/}{}gs; s{//[^\n]*}{}g; print scalar(grep { /\S/ } split /\n/), "\n"' \
+		"$work/all.c" >"$work/lines"
 	cat "$work/lines"
 	[ "$(cat "$work/lines")" -ge "$least_lines" ]
 }

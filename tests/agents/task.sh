@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# One agent does the example's task inside a sandbox, as the calling user; prints 'ok ...' and 'not ok ...' lines.
-#   tests/agents/task.sh AGENT PROGRAM-DIR       called by run.sh, once per agent and user; BAILEY names the program
+# One agent does the example's task inside a sandbox, as the calling user; prints 'ok ...' and 'not
+# ok ...' lines.  Called by run.sh, once per agent and user; BAILEY names the program.
+#   tests/agents/task.sh AGENT PROGRAM-DIR
 # shellcheck disable=SC2317 # the checks are called through report
 set -eu
 
@@ -56,7 +57,8 @@ reply_says() {
 }
 
 steps_are() {
-	sed -n 's/.*"step":"\([a-z]*\)".*/\1/p' "$work/provider.log" | grep -v '^side$' | tr '\n' ' ' | tee "$work/steps"
+	sed -n 's/.*"step":"\([a-z]*\)".*/\1/p' "$work/provider.log" |
+		grep -v '^side$' | tr '\n' ' ' | tee "$work/steps"
 	[ "$(cat "$work/steps")" = "$1 " ]
 }
 
@@ -86,7 +88,10 @@ unprivileged_uid() {
 	awk -v caller="$(id -u)" '
 		NR == 1 { inside = $1 }
 		NR > 1 && inside >= $1 && inside < $1 + $3 { outside = $2 + inside - $1; found = 1 }
-		END { exit !(found && inside == 1000 && outside != 0 && (caller == 0 || outside == caller)) }' "$work/ids"
+		END {
+			own = caller == 0 ? outside != 0 : outside == caller
+			exit !(found && inside == 1000 && own)
+		}' "$work/ids"
 }
 
 copy=$work/copy

@@ -2,7 +2,8 @@
 # Sourced by the demo and the agents' tests: the provider's start and each agent's command line.
 # The caller sets $top (the tree) and $work (a private directory that it removes).
 
-# provider_start AGENT PROJECT: starts the provider on $work/model.sock and waits until it listens; its pid is in $provider.
+# provider_start AGENT PROJECT: starts the provider on $work/model.sock and waits until it listens;
+# its pid is in $provider.
 provider_start() {
 	rm -f "$work/model.sock"
 	: >"$work/provider.out"
@@ -28,8 +29,9 @@ provider_stop() {
 	provider=
 }
 
-# agent_run AGENT TASK RUN...: the real CLI, headless, through the command RUN (a 'bailey run' with its options but for
-# the environment).  Prints the agent's final reply; what else it says goes to $work/agent.err.
+# agent_run AGENT TASK RUN...: the real CLI, headless, through the command RUN (a 'bailey run' with
+# its options but for the environment).  Prints the agent's final reply; what else it says goes to
+# $work/agent.err.
 agent_run() {
 	agent_name=$1
 	agent_task=$2
@@ -42,9 +44,12 @@ agent_run() {
 			--permission-mode dontAsk --max-turns 12 </dev/null 2>"$work/agent.err"
 		;;
 	codex)
-		# codex reads no base address from the environment, and its own sandbox needs a user namespace inside ours
-		"$@" --env MODEL_KEY=none -- /opt/agent/codex exec --skip-git-repo-check --ephemeral -m gpt-5.5 \
-			-c model_provider=local -c 'model_providers.local={name="local",base_url="http://127.0.0.1:4000/v1",env_key="MODEL_KEY",wire_api="responses",request_max_retries=1,stream_max_retries=1}' \
+		# it reads no base address from the environment, and its own sandbox would need a
+		# user namespace inside ours
+		agent_model='name="local",base_url="http://127.0.0.1:4000/v1",env_key="MODEL_KEY"'
+		agent_model="$agent_model,wire_api=\"responses\",request_max_retries=1,stream_max_retries=1"
+		"$@" --env MODEL_KEY=none -- /opt/agent/codex exec --skip-git-repo-check --ephemeral \
+			-m gpt-5.5 -c model_provider=local -c "model_providers.local={$agent_model}" \
 			-c analytics.enabled=false --disable unbounded_connection_retries \
 			--dangerously-bypass-approvals-and-sandbox "$agent_task" </dev/null 2>"$work/agent.err"
 		;;

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs one agent's pinned program once and prints the directory that holds it.
 #   tools/npm/install.sh claude|codex
-# The program goes to ${BAILEY_CACHE:-~/.cache/bailey}/agents/NAME-LOCK, where LOCK is the start of the lock file's hash:
-# another pin is another directory.  npm checks the package against the lock file and runs nothing of what it installs.
+# The program goes to ${BAILEY_CACHE:-~/.cache/bailey}/agents/NAME-LOCK, where LOCK is the start of
+# the lock file's hash: another pin is another directory.  npm checks the package against the lock
+# file and runs nothing of what it installs.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
