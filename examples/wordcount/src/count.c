@@ -1,7 +1,7 @@
+#include "count.h"
+
 #include <ctype.h>
 #include <stdbool.h>
-
-#include "count.h"
 
 int count_stream(FILE *f, size_t chunk, struct count *c)
 {

@@ -9,12 +9,13 @@ static void check(const char *name, const char *text, size_t chunk, struct count
 	struct count got;
 	FILE *f = tmpfile();
 
-	if (!f || fputs(text, f) == EOF || fseek(f, 0, SEEK_SET) != 0 || count_stream(f, chunk, &got) != 0) {
+	if (!f || fputs(text, f) == EOF || fseek(f, 0, SEEK_SET) != 0 ||
+		count_stream(f, chunk, &got) != 0) {
 		printf("FAIL %s: could not be run\n", name);
 		failed++;
 	} else if (got.lines != want.lines || got.words != want.words || got.bytes != want.bytes) {
-		printf("FAIL %s: expected %lu lines, %lu words, %lu bytes, got %lu, %lu, %lu\n", name, want.lines,
-			want.words, want.bytes, got.lines, got.words, got.bytes);
+		printf("FAIL %s: expected %lu lines, %lu words, %lu bytes, got %lu, %lu, %lu\n",
+			name, want.lines, want.words, want.bytes, got.lines, got.words, got.bytes);
 		failed++;
 	} else {
 		printf("ok %s\n", name);
