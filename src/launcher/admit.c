@@ -58,7 +58,7 @@ static int chain_of(int fd, struct chain *c)
 	_cleanup_close_ int at = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	c->n = 0;
-	while (at >= 0 && c->n < MAX_DEPTH) {
+	while (at >= 0) {
 		struct stat st;
 		int up;
 
@@ -66,6 +66,10 @@ static int chain_of(int fd, struct chain *c)
 			return -1;
 		if (c->n && same(c->at[c->n - 1], (struct object){ st.st_dev, st.st_ino }))
 			return 0; /* the root is its own parent */
+		if (c->n == MAX_DEPTH) {
+			errno = ELOOP;
+			return -1;
+		}
 		c->at[c->n++] = (struct object){ st.st_dev, st.st_ino };
 		if (!S_ISDIR(st.st_mode))
 			return 0; /* a socket or file: its directory is added by the caller */
@@ -73,7 +77,6 @@ static int chain_of(int fd, struct chain *c)
 		at = close_fd(at);
 		at = up;
 	}
-	errno = ELOOP;
 	return -1;
 }
 

@@ -17,7 +17,6 @@
 #include "door/cli/verb.h"
 
 enum {
-	POLL_CHANNEL,
 	POLL_PIDFD,
 	POLL_SIGNALS,
 	POLL_FIXED,
@@ -253,16 +252,17 @@ static int loop(struct run *r, struct err *e)
 	while (!r->over || !run_io_at_end(&r->io)) {
 		size_t n = POLL_FIXED;
 
-		fds[POLL_CHANNEL] = (struct pollfd){ .fd = r->over ? -1 : r->ops->channel(r->sandbox), .events = POLLIN };
 		fds[POLL_PIDFD] = (struct pollfd){ .fd = r->over ? -1 : r->ops->pidfd(r->sandbox), .events = POLLIN };
 		fds[POLL_SIGNALS] = (struct pollfd){ .fd = r->signals, .events = POLLIN };
 		n += run_io_poll(&r->io, fds + POLL_FIXED);
 		if (poll(fds, n, next_timeout(r)) < 0 && errno != EINTR)
 			return err_set(e, R_SETUP_FAILED, errno, "wait for sandbox '%s'", r->spec.id);
-		if (fds[POLL_PIDFD].revents)
+		/* all that the guest says fits into the channel: one look at the end saves two wake-ups */
+		if (fds[POLL_PIDFD].revents) {
 			r->over = true;
-		if ((fds[POLL_CHANNEL].revents || r->over) && take_events(r, e) < 0)
-			return -1;
+			if (take_events(r, e) < 0)
+				return -1;
+		}
 		if (fds[POLL_SIGNALS].revents)
 			take_signals(r);
 		keep_deadline(r);

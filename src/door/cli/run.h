@@ -27,6 +27,7 @@ enum { STREAM_OUT, STREAM_ERR, STREAMS };
 struct stream {
 	int from, to;
 	bool open, no_splice, truncated, waiting; /* waiting: `to` takes nothing at the moment */
+	size_t copy_size; /* bytes that `to` takes at once without blocking */
 	struct buf capture;
 	uint64_t max_capture;
 };

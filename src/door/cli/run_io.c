@@ -27,14 +27,12 @@ static int make_pipe(int *ret_read, int *ret_write, struct err *e)
 	return 0;
 }
 
-static bool can_splice_to(int fd)
+/* A terminal or device takes little at a time, so that a write of more could block; a file never does. */
+static size_t copy_size(int fd)
 {
-	int flags = fcntl(fd, F_GETFL);
 	struct stat st;
 
-	if (fd < 0 || flags < 0 || flags & O_APPEND || fstat(fd, &st) < 0)
-		return false;
-	return S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode);
+	return fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) ? COPY_BYTES : PIPE_BUF;
 }
 
 static int open_stream(struct run_io *io, int i, const struct run_io_options *o, struct err *e)
@@ -46,7 +44,8 @@ static int open_stream(struct run_io *io, int i, const struct run_io_options *o,
 	s->open = true;
 	s->to = o->capture ? -1 : i + 1;
 	s->max_capture = o->max_capture;
-	s->no_splice = !can_splice_to(s->to);
+	s->no_splice = s->to < 0 || isatty(s->to); /* EINVAL tells of what else can't, a file to append to, say */
+	s->copy_size = copy_size(s->to);
 	if (i == STREAM_OUT)
 		(void)fcntl(s->from, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; a smaller pipe works too */
 	return set_nonblocking(s->from, true);
@@ -71,7 +70,7 @@ static int open_terminal(struct run_io *io, struct err *e)
 	io->child.fd[1] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	io->child.fd[2] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	io->streams[STREAM_OUT] = (struct stream){ .from = fcntl(t->master, F_DUPFD_CLOEXEC, 3), .to = STDOUT_FILENO,
-		.open = true, .no_splice = true };
+		.open = true, .no_splice = true, .copy_size = PIPE_BUF };
 	io->feed.from = STDIN_FILENO;
 	io->feed.to = fcntl(t->master, F_DUPFD_CLOEXEC, 3);
 	io->feed.open = true;
@@ -195,7 +194,6 @@ static int capture(struct stream *s, const char *data, size_t n)
 static int copy_once(struct stream *s, struct err *e)
 {
 	char data[COPY_BYTES];
-	size_t want = s->to < 0 ? sizeof data : PIPE_BUF;
 	ssize_t n;
 
 	if (s->to >= 0 && !can_write_now(s->to)) {
@@ -203,7 +201,7 @@ static int copy_once(struct stream *s, struct err *e)
 		return 0;
 	}
 	s->waiting = false;
-	n = read(s->from, data, want);
+	n = read(s->from, data, s->copy_size);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) { /* EIO: the last user of a terminal has gone */

@@ -44,9 +44,13 @@ int caps_drop(bool keep_guest_rights)
 	now[1].inheritable = 0;
 	if (syscall(SYS_capset, &head, now) < 0)
 		return -1;
-	for (int c = 0; c <= HIGHEST_CAP; c++)
-		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0 && errno != EINVAL)
+	for (int c = 0; c <= HIGHEST_CAP; c++) {
+		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) == 0)
+			continue;
+		if (errno != EINVAL)
 			return -1;
+		break; /* behind the last one that this kernel knows */
+	}
 	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
 		return -1;
 	if (syscall(SYS_capset, &head, data) < 0)

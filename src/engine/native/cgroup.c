@@ -165,6 +165,17 @@ int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, 
 	return 0;
 }
 
+int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t, int fds[static CGROUP_MAX_CONTROLLERS],
+	struct err *e)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		fds[i] = openat(c->dir[i], "tasks", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fds[i] < 0)
+			return err_set(e, R_LIMITS_UNENFORCED, errno, "open '%s/%s/tasks'", t->path[i], c->name);
+	}
+	return 0;
+}
+
 void cgroup_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f)
 {
 	if (t->kind == CGROUP_V1)

@@ -190,8 +190,7 @@ int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t, const s
 	if (cgroup_write(c->dir[0], "pids.max", t->path[0], FMT(text, "%u", l->pids + 1), e) < 0 ||
 		limit_memory(c->dir[1], t->path[1], l->memory_bytes, e) < 0)
 		return -1;
-	if (cgroup_write(c->dir[2], "cpu.cfs_period_us", t->path[2], FMT(text, "%d", CPU_PERIOD_US), e) < 0)
-		return -1;
+	/* of the period that every new cgroup has */
 	return cgroup_write(c->dir[2], "cpu.cfs_quota_us", t->path[2],
 		FMT(text, "%llu", (unsigned long long)l->cpu_millis * CPU_PERIOD_US / 1000), e);
 }

@@ -321,6 +321,13 @@ static int guest_program(const struct child_plan *c)
 	return t.tree_fd;
 }
 
+static void join_cgroups(const struct child_plan *c)
+{
+	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
+		if (c->join[i] >= 0)
+			check(write(c->join[i], "0", 1) == 1, STEP_JOIN);
+}
+
 void child_run(const struct child_plan *plan)
 {
 	struct child_plan c = *plan;
@@ -328,6 +335,7 @@ void child_run(const struct child_plan *plan)
 
 	control_fd = c.control;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	join_cgroups(&c);
 	wait_for_parent();
 	if (c.root)
 		check(setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0, STEP_IDS);
@@ -336,9 +344,7 @@ void child_run(const struct child_plan *plan)
 	build_root(&c);
 	check(sethostname(s->hostname, strlen(s->hostname)) == 0, STEP_HOSTNAME);
 	check(loopback_up() == 0, STEP_LOOPBACK);
-	if (c.join_cgroups)
-		wait_for_parent();
-	/* only now: on v1 a namespace made before the join would show the host's path, and clone3 makes it too early */
+	/* not by clone3: it would be made before the process is in its cgroup, and show the host's path */
 	check(unshare(CLONE_NEWCGROUP) == 0, STEP_CGROUPNS);
 	check(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0, STEP_KEYRING);
 	set_limits();

@@ -2,8 +2,8 @@
  *
  * Theory of operation.  The process that calls create() is the owner: the sandbox dies with it (parent-death signal, and
  * the channel's end).  The owner prepares everything that needs rights outside (range of ids, cgroup, clones of host
- * directories), makes the first process in fresh namespaces, writes its maps, and joins it to its cgroups while that
- * process already builds its root (child.c).  From then on the owner only reads frames and waits. */
+ * directories), makes the first process in fresh namespaces and writes its maps; that process moves itself into its cgroups
+ * (v1; on v2 it is born there) and builds its root (child.c).  From then on the owner only reads frames and waits. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -129,7 +129,7 @@ static int take_ids(struct engine *n, struct sandbox *sb, struct err *e)
 
 static int take_cgroup(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
 {
-	if (cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
+	if (native_tree(n, e) < 0 || cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
 		return err_wrap(e, "enforce limits");
 	sb->has_cgroup = true;
 	return 0;
@@ -194,14 +194,13 @@ static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct 
 	return err_set(e, R_SETUP_FAILED, errno, "talk to the sandbox's first process");
 }
 
+/* "G": the maps are written; then what the guest reads first. */
 static int greet(const struct sandbox *sb, struct err *e)
 {
 	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1, .deadline_ms = sb->deadline_ms };
-	uint8_t out[64] = { 'J' };
-	bool joined = sb->has_cgroup && sb->engine->tree.kind == CGROUP_V1;
-	size_t n = joined ? 1 : 0;
+	uint8_t out[64] = { 'G' };
+	size_t n = 1 + wire_put_hello(out + 1, sizeof out - 1, &hello);
 
-	n += wire_put_hello(out + n, sizeof out - n, &hello);
 	return tell_child(sb, out, n, e);
 }
 
@@ -234,32 +233,10 @@ static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *
 	return explain_userns(error, e);
 }
 
-static int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e);
-
-/* A process that could not be joined may be gone because a step of its setup failed: that is the better story. */
-static int prefer_child_error(struct sandbox *sb, struct err *e)
-{
-	_cleanup_err_ struct err own = ERR_INIT;
-	struct engine_event ev;
-
-	if (native_next(sb, &ev, &own) < 0 && own.reason != R_WIRE_MALFORMED)
-		return err_move(e, &own);
-	return -1;
-}
-
-/* v1 has no way to be born in a cgroup: the joins go on while the child builds its root, and it waits for them before
- * anything of the workload's runs. */
 static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
 {
-	plan->join_cgroups = !s->limits.unlimited && n->tree.kind == CGROUP_V1;
-	if (!s->limits.unlimited && !plan->join_cgroups && take_cgroup(n, sb, s, e) < 0)
+	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, s, e) < 0)
 		return -1;
-	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, s, e) < 0 || tell_child(sb, "G", 1, e) < 0)
-		return -1;
-	if (plan->join_cgroups && take_cgroup(n, sb, s, e) < 0)
-		return -1;
-	if (plan->join_cgroups && cgroup_join(&sb->cgroup, &n->tree, sb->pid, e) < 0)
-		return prefer_child_error(sb, e);
 	return greet(sb, e);
 }
 
@@ -289,11 +266,11 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	struct tree_plan *trees, struct err *e)
 {
 	_cleanup_close_ int idmap = -1;
-	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root };
+	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root,
+		.join = { -1, -1, -1, -1, -1 } };
+	int r;
 
-	if (!s->limits.unlimited && native_tree(n, e) < 0)
-		return err_wrap(e, "enforce limits");
-	if (take_ids(n, sb, e) < 0)
+	if (take_ids(n, sb, e) < 0 || (!s->limits.unlimited && take_cgroup(n, sb, s, e) < 0))
 		return -1;
 	if (n->root && wants_idmap(s) &&
 		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid, &idmap, e) < 0)
@@ -304,7 +281,12 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	for (unsigned i = 0; i < trees->n; i++)
 		str_format(sb->targets[i], SPEC_MAX_TARGET, "/%.254s", trees->trees[i].target);
 	sb->n_targets = trees->n;
-	return launch(n, sb, s, &plan, e);
+	r = sb->has_cgroup && n->tree.kind == CGROUP_V1 ? cgroup_open_join(&sb->cgroup, &n->tree, plan.join, e) : 0;
+	if (r == 0)
+		r = launch(n, sb, s, &plan, e);
+	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
+		plan.join[i] = close_fd(plan.join[i]);
+	return r;
 }
 
 static int native_create(struct engine *n, const struct sandbox_spec *s, const struct engine_io *io, struct sandbox **ret,

@@ -62,7 +62,13 @@ void cgroup_tree_done(struct cgroup_tree *t);
 
 int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash, const char *id,
 	const struct spec_limits *l, struct err *e);
+/* Moves another process: slow on v1 (see cgroup_open_join), for experiments only. */
 int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, struct err *e);
+/* v1: descriptors through which a single-threaded process moves itself by writing "0".  Moving another process takes the
+ * lock of all forks and waits for an RCU grace period, milliseconds on an idle machine; a thread that moves itself does not
+ * (Linux 5.5).  The kernel judges by who opened them.  -1 where there is none; the caller closes them. */
+int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t, int fds[static CGROUP_MAX_CONTROLLERS],
+	struct err *e);
 void cgroup_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
 void cgroup_kill(const struct cgroup *c, const struct cgroup_tree *t);
 
@@ -144,7 +150,7 @@ struct child_plan {
 	int control; /* the sandbox's end of the channel */
 	int guest_fd;
 	bool root;	   /* made by root: a range of ids, trees opened outside */
-	bool join_cgroups; /* wait for the second byte: the parent has moved this process */
+	int join[CGROUP_MAX_CONTROLLERS]; /* from cgroup_open_join; -1 */
 };
 
 __attribute__((noreturn)) void child_run(const struct child_plan *c);
