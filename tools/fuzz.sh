@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: tools/fuzz.sh SECONDS | replay
-# Builds the fuzz targets (meson's array `fuzzers`) with clang 19, libFuzzer, ASan and UBSan, then runs each that long, or
+# Builds the fuzz targets (the rooms' NAME_fuzz.c, listed in meson's `fuzzers`) with clang 19, libFuzzer, ASan and UBSan, then runs each that long, or
 # only over its stored seeds.  New inputs stay in build/fuzz-corpus; a crash is written to build/fuzz-crashes.
 set -eu
 
@@ -24,7 +24,7 @@ compile() {
 run_target() {
 	local exe=$1 name log
 	name=$(basename "$exe")
-	name=${name#fuzz_}
+	name=${name%_fuzz}
 	log=$logs/fuzz-$name.log
 	mkdir -p "tests/corpus/$name" "$build/fuzz-corpus/$name" "$build/fuzz-crashes"
 	set -- -artifact_prefix="$build/fuzz-crashes/$name-" -timeout=10 -rss_limit_mb=2048
@@ -52,8 +52,8 @@ if ! compile >"$logs/build-fuzz.log" 2>&1; then
 	echo "not ok build of the fuzz targets"
 	exit 1
 fi
-for exe in "$dir"/fuzz_*; do
-	[ ! -f "$exe" ] || run_target "$exe"
-done
+while read -r exe; do
+	run_target "$exe" </dev/null
+done < <(find "$dir" -type f -name '*_fuzz' -perm -u+x | sort)
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -92,6 +92,8 @@ test_rooms() {
 	echo '#include "l.h"' >>src/low/l.c
 	fault no-room-named rooms '"l.h": name its room'
 	tree
+	echo '#include "generated.h"' >>src/low/l.c
+	clean rooms
 	mkdir src/attic
 	echo 'int x;' >src/attic/x.c
 	fault file-in-no-room rooms 'src/attic/x.c:1: lies in no room'
