@@ -277,9 +277,15 @@ static void mask_proc(void)
 		MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
 
 	for (unsigned i = 0; i < sizeof masked / sizeof *masked; i++) {
-		/* a device can't be bound over a directory, so the kernel itself says which of the two it is */
-		if (mount("dev/null", masked[i], NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
+		struct stat st;
+
+		/* a bind that fails costs a grace period of RCU: look first */
+		if (lstat(masked[i], &st) < 0)
 			continue;
+		if (!S_ISDIR(st.st_mode)) {
+			check(mount("dev/null", masked[i], NULL, MS_BIND, NULL) == 0, masked[i]);
+			continue;
+		}
 		check(mount("run/empty", masked[i], NULL, MS_BIND, NULL) == 0, masked[i]);
 		check(mount(NULL, masked[i], NULL, flags, NULL) == 0, masked[i]);
 	}

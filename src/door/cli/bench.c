@@ -244,7 +244,7 @@ static int prepare(struct bench *b, struct err *e)
 	b->dir = move_ptr(dir);
 	b->messages = memfd_create("messages", MFD_CLOEXEC);
 	if (b->messages < 0)
-		return err_set(e, R_NO_MEMORY, errno, "make a file in memory");
+		return err_set(e, R_SETUP_FAILED, errno, "make a file in memory");
 	if (read_file_at(AT_FDCWD, "/proc/loadavg", load, sizeof load) > 0)
 		b->load_before = (uint64_t)(strtod(load, NULL) * 100 + 0.5);
 	return bench_engine_open(b, e);
@@ -369,7 +369,7 @@ static int report(const struct bench *b, struct err *e)
 	else
 		bench_report_text(b, rows, N_ROWS, &out);
 	if (out.failed)
-		return err_set(e, R_NO_MEMORY, 0, "make the report");
+		return err_set(e, R_OUTPUT_FAILED, EFBIG, "make the report");
 	if (cli_write(&out, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < N_ROWS; i++)

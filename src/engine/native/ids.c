@@ -39,7 +39,8 @@ int ids_take(struct id_range *ret, uint32_t base, uint32_t count, struct err *e)
 		return -1;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t n = (start + i) % count;
-		struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+		/* the byte is the range's place among all ids, so that regions that overlap share their locks */
+		struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = base / NATIVE_ID_RANGE + n, .l_len = 1 };
 
 		if (fcntl(fd, F_OFD_SETLK, &l) == 0) {
 			ret->lock_fd = move_fd(&fd);
@@ -61,8 +62,8 @@ void ids_release(struct id_range *r)
 static int check_line(char *line, const char *file, bool is_passwd, uint64_t lo, uint64_t hi, struct err *e)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
-	char *save = NULL, *name = strtok_r(line, ":", &save), *second = strtok_r(NULL, ":", &save);
-	char *third = strtok_r(NULL, ":", &save);
+	char *save = NULL, *name = strtok_r(line, ":\n", &save), *second = strtok_r(NULL, ":\n", &save);
+	char *third = strtok_r(NULL, ":\n", &save);
 	uint64_t first, n = 1;
 
 	if (!name || !second || !third)
@@ -98,6 +99,8 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e)
 	if (base < NATIVE_ID_RANGE || count == 0 || hi > UINT32_MAX)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u' and ids.count '%u': outside 65536 to 4294967295", base,
 			count);
+	if (base % NATIVE_ID_RANGE)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u': not a multiple of %d", base, NATIVE_ID_RANGE);
 	if (check_file("/etc/subuid", false, lo, hi, e) < 0 || check_file("/etc/subgid", false, lo, hi, e) < 0 ||
 		check_file("/etc/passwd", true, lo, hi, e) < 0)
 		return -1;

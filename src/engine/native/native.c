@@ -266,6 +266,7 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	struct tree_plan *trees, struct err *e)
 {
 	_cleanup_close_ int idmap = -1;
+	struct tree_options options = { .recursive = !n->root, .terminal_fd = io->fd[0] };
 	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root,
 		.join = { -1, -1, -1, -1, -1 } };
 	int r;
@@ -275,7 +276,8 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	if (n->root && wants_idmap(s) &&
 		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid, &idmap, e) < 0)
 		return -1;
-	if (trees_plan(trees, s, !n->root, idmap, e) < 0 || open_trees(n, trees, s, e) < 0 ||
+	options.idmap_fd = idmap;
+	if (trees_plan(trees, s, &options, e) < 0 || open_trees(n, trees, s, e) < 0 ||
 		give_stdio(sb, s, io, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < trees->n; i++)

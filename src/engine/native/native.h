@@ -126,8 +126,14 @@ struct tree_plan {
 	unsigned n_links;
 };
 
-/* Plans the binds of a spec.  recursive: show mounts below a source as well (a normal user can't leave them out). */
-int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, bool recursive, int idmap_fd, struct err *e);
+struct tree_options {
+	bool recursive;	 /* show mounts below a source as well: a normal user can't leave them out */
+	int idmap_fd;	 /* for binds that ask for it; -1 */
+	int terminal_fd; /* of a spec with a terminal */
+};
+
+/* Plans the binds of a spec. */
+int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o, struct err *e);
 
 /* Opens the detached clone of one planned tree: 0, or a negative errno with *ret_changed set when the object behind the
  * path is no longer the one that was opened.  again: find the object again by its path (inside the new namespaces). */

@@ -178,11 +178,24 @@ static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool re
 	return 0;
 }
 
-int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, bool recursive, int idmap_fd, struct err *e)
+/* The terminal was made outside, so it has no name in the sandbox's own /dev/pts; at /dev/console ttyname(3) finds it. */
+static int plan_console(struct tree_plan *p, int terminal_fd, struct err *e)
 {
-	int r = s->image_fd >= 0 ? plan_image(p, s->image_fd, recursive, e) : plan_host(p, recursive, e);
+	struct tree *t = add_tree(p, "dev/console", e);
 
-	if (r < 0 || plan_devices(p, e) < 0)
+	if (!t)
+		return -1;
+	t->kind = TREE_FILE;
+	t->source_fd = fcntl(terminal_fd, F_DUPFD_CLOEXEC, 3);
+	t->own_source = t->device = t->writable = true;
+	return t->source_fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "keep the terminal") : 0;
+}
+
+int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o, struct err *e)
+{
+	int r = s->image_fd >= 0 ? plan_image(p, s->image_fd, o->recursive, e) : plan_host(p, o->recursive, e);
+
+	if (r < 0 || plan_devices(p, e) < 0 || (s->terminal && plan_console(p, o->terminal_fd, e) < 0))
 		return -1;
 	for (unsigned i = 0; i < p->n; i++) {
 		struct tree *t = &p->trees[i];
@@ -196,7 +209,7 @@ int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, bool recursive
 			return err_set(e, R_SETUP_FAILED, errno, "find the path of '%s' in the image", t->target);
 		t->source_path[n] = '\0';
 	}
-	return plan_binds(p, s, recursive, idmap_fd, e);
+	return plan_binds(p, s, o->recursive, o->idmap_fd, e);
 }
 
 /* The same object again, found by its path inside the new mount namespace; negative errno. */
@@ -265,7 +278,7 @@ int tree_open(struct tree *t, bool again, bool *ret_changed)
 
 	if (r < 0)
 		return r;
-	if (t->device) {
+	if (t->path && t->device) {
 		r = check_device(t);
 		if (r < 0)
 			return r;
