@@ -7,6 +7,7 @@
  *
  * It allocates nothing and reads nothing that a caller wrote but fixed-size fields of the spec. */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
@@ -307,17 +308,20 @@ static void enter_guest(const struct child_plan *c)
 static int guest_program(const struct child_plan *c)
 {
 	struct tree t = { .path = NULL, .source_fd = c->guest_fd, .idmap_fd = -1, .tree_fd = -1 };
-	char link[64];
+	char link[64], path[PATH_MAX];
 	bool changed = false;
 	ssize_t n;
+	int r;
 
 	if (c->root)
 		return c->guest_fd;
-	n = readlink(FMT(link, "/proc/self/fd/%d", c->guest_fd), t.source_path, sizeof t.source_path - 1);
+	n = readlink(FMT(link, "/proc/self/fd/%d", c->guest_fd), path, sizeof path - 1);
 	check(n > 0, STEP_EXEC);
-	t.source_path[n] = '\0';
-	if (tree_open(&t, true, &changed) < 0)
-		fail(STEP_EXEC, 0, changed ? ESTALE : errno);
+	path[n] = '\0';
+	t.source_path = path;
+	r = tree_open(&t, true, &changed);
+	if (r < 0)
+		fail(STEP_EXEC, 0, -r);
 	return t.tree_fd;
 }
 

@@ -58,30 +58,20 @@ static const struct {
 
 /* --- the engine --------------------------------------------------------------------------------------------------- */
 
-/* The guest as root: a read-only clone of its file, so that nothing inside can write it through /proc/PID/exe
- * (CVE-2019-5736).  A user's is cloned inside the new namespaces. */
-static int open_guest(const char *path, bool root, struct err *e)
+/* Kept open from the start and executed by descriptor.  As root nothing inside owns an id that may write it; a user's own
+ * file is executed from a read-only clone of its mount made inside (child.c), so that neither can be reached through
+ * /proc/PID/exe (CVE-2019-5736). */
+static int open_guest(const char *path, struct err *e)
 {
-	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-	struct tree t = { .path = NULL, .source_fd = -1, .idmap_fd = -1, .tree_fd = -1 };
-	bool changed = false;
-	int r;
+	int fd = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 
-	if (fd < 0)
-		return err_set(e, R_GUEST_MISSING, errno, "open '%s'", path);
-	if (!root)
-		return move_fd(&fd);
-	t.source_fd = fd;
-	r = tree_open(&t, false, &changed);
-	if (r < 0)
-		return err_set(e, R_SETUP_FAILED, -r, "clone the mount of '%s'", path);
-	return t.tree_fd;
+	return fd < 0 ? err_set(e, R_GUEST_MISSING, errno, "open '%s'", path) : fd;
 }
 
 static int native_open(struct engine **ret, const struct engine_env *env, struct err *e)
 {
 	struct engine *n;
-	int guest = open_guest(env->guest, geteuid() == 0, e);
+	int guest = open_guest(env->guest, e);
 
 	if (guest < 0)
 		return -1;
@@ -156,7 +146,7 @@ static int open_trees(const struct engine *n, struct tree_plan *p, const struct 
 		if (r == 0)
 			continue;
 		if (t->idmap_fd >= 0 && (r == -EINVAL || r == -EOPNOTSUPP))
-			return err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of '%s' at '%s'", t->source_path,
+			return err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of '%s' at '%s'", t->source_path ?: "",
 				s->binds[t->index].target);
 		return err_set(e, R_SETUP_FAILED, -r, "clone the mount of '/%s'", t->target);
 	}

@@ -15,7 +15,6 @@ enum {
 	CGROUP_MAX_CONTROLLERS = 5,
 	CGROUP_PATH = 512,
 	NATIVE_NAME = 96,
-	NATIVE_SOURCE_PATH = 4096,
 };
 
 /* --- ids.c: who the sandbox is on the host ----------------------------------------------------------------------- */
@@ -114,7 +113,7 @@ struct tree {
 	unsigned index; /* for messages: the spec's bind, else 0 */
 	char target[SPEC_MAX_TARGET]; /* relative to the new root, no leading slash */
 	int tree_fd;	      /* the detached clone, owned; -1 until opened */
-	char source_path[NATIVE_SOURCE_PATH]; /* where source_fd was found, for a second opening in another mount namespace */
+	char *source_path; /* where source_fd was found, for a second opening in another mount namespace; owned, or NULL */
 };
 
 struct tree_plan {

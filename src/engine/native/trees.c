@@ -25,15 +25,22 @@ static struct tree *add_tree(struct tree_plan *p, const char *target, struct err
 		return NULL;
 	}
 	t = &p->trees[p->n++];
-	/* field by field: the path buffer is large and needs no clearing */
-	t->kind = TREE_DIR;
-	t->path = NULL;
+	memset(t, 0, sizeof *t);
 	t->source_fd = t->idmap_fd = t->tree_fd = -1;
-	t->own_source = t->writable = t->recursive = t->device = false;
-	t->index = 0;
-	t->source_path[0] = '\0';
 	str_format(t->target, sizeof t->target, "%s", target);
 	return t;
+}
+
+static int note_path(struct tree *t, struct err *e)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t n = readlink(FMT(link, "/proc/self/fd/%d", t->source_fd), path, sizeof path - 1);
+
+	if (n < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "find the path of '/%s'", t->target);
+	path[n] = '\0';
+	t->source_path = xstrdup(path);
+	return 0;
 }
 
 static int add_link(struct tree_plan *p, int dirfd, const char *path, const char *name, struct err *e)
@@ -159,8 +166,6 @@ static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool re
 	for (unsigned i = 0; i < s->n_binds; i++) {
 		const struct spec_bind *b = &s->binds[i];
 		struct tree *t = add_tree(p, b->target + 1, e);
-		char link[64];
-		ssize_t n;
 
 		if (!t)
 			return -1;
@@ -170,10 +175,8 @@ static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool re
 		t->recursive = recursive && t->kind == TREE_DIR;
 		t->idmap_fd = b->idmap ? idmap_fd : -1;
 		t->index = i;
-		n = readlink(FMT(link, "/proc/self/fd/%d", b->fd), t->source_path, sizeof t->source_path - 1);
-		if (n < 0)
-			return err_set(e, R_SETUP_FAILED, errno, "find the path of mount '%s'", b->target);
-		t->source_path[n] = '\0';
+		if (note_path(t, e) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -197,18 +200,9 @@ int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct t
 
 	if (r < 0 || plan_devices(p, e) < 0 || (s->terminal && plan_console(p, o->terminal_fd, e) < 0))
 		return -1;
-	for (unsigned i = 0; i < p->n; i++) {
-		struct tree *t = &p->trees[i];
-		char link[64];
-		ssize_t n;
-
-		if (!t->own_source)
-			continue;
-		n = readlink(FMT(link, "/proc/self/fd/%d", t->source_fd), t->source_path, sizeof t->source_path - 1);
-		if (n < 0)
-			return err_set(e, R_SETUP_FAILED, errno, "find the path of '%s' in the image", t->target);
-		t->source_path[n] = '\0';
-	}
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->trees[i].own_source && note_path(&p->trees[i], e) < 0)
+			return -1;
 	return plan_binds(p, s, o->recursive, o->idmap_fd, e);
 }
 
@@ -298,6 +292,7 @@ void trees_done(struct tree_plan *p)
 		p->trees[i].tree_fd = close_fd(p->trees[i].tree_fd);
 		if (p->trees[i].own_source)
 			p->trees[i].source_fd = close_fd(p->trees[i].source_fd);
+		free(p->trees[i].source_path);
 	}
 	p->n = p->n_links = 0;
 }
