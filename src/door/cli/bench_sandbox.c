@@ -85,7 +85,7 @@ void bench_engine_end(struct bench *b, struct bench_row *row)
 static int await_end(struct sandbox *sandbox, struct err *e)
 {
 	struct pollfd p = { .fd = engine_native.pidfd(sandbox), .events = POLLIN };
-	struct engine_event ev;
+	struct engine_event ev = { ENGINE_NOTHING, 0 };
 
 	while (poll(&p, 1, -1) < 0)
 		if (bench_stop)
