@@ -66,12 +66,15 @@ static int check_limits(const struct spec_limits *l, struct err *e)
 
 static int check_tmpfs(const struct spec_tmpfs *t, struct err *e)
 {
+	/* /dev/shm is the one place below /dev that a profile asks for */
+	if (strnlen(t->target, sizeof t->target) == sizeof t->target || !streq(t->target, "/dev/shm"))
+		if (spec_check_target(t->target, e) < 0)
+			return -1;
 	if (t->size < 4096 || t->size > (1ull << 40) || t->inodes < 1 || t->inodes > (1u << 24))
 		return err_set(e, R_OUT_OF_RANGE, 0, "size tmpfs '%s': outside 4k to 1t or 1 to 16777216 inodes", t->target);
 	if (t->mode & ~01777u)
 		return err_set(e, R_BAD_VALUE, 0, "use mode '%o' for tmpfs '%s': not within 1777", t->mode, t->target);
-	/* /dev/shm is the one place below /dev that a profile asks for */
-	return streq(t->target, "/dev/shm") ? 0 : spec_check_target(t->target, e);
+	return 0;
 }
 
 static int check_targets_distinct(const struct sandbox_spec *s, struct err *e)
@@ -86,6 +89,32 @@ static int check_targets_distinct(const struct sandbox_spec *s, struct err *e)
 				return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': it is a tmpfs of the sandbox",
 					s->binds[i].target);
 	}
+	for (unsigned i = 0; i < s->n_tmpfs; i++)
+		for (unsigned k = 0; k < i; k++)
+			if (streq(s->tmpfs[i].target, s->tmpfs[k].target))
+				return err_set(
+					e, R_MOUNT_TARGET_INVALID, 0, "use tmpfs '%s': named twice", s->tmpfs[i].target);
+	return 0;
+}
+
+/* A string that ends inside its array and holds only these bytes. */
+static bool is_plain(const char *s, size_t cap, const char *bytes)
+{
+	size_t n = strnlen(s, cap);
+
+	return n > 0 && n < cap && strspn(s, bytes) == n;
+}
+
+static int check_names(const struct sandbox_spec *s, struct err *e)
+{
+	static const char id[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	static const char host[] = "0123456789abcdefghijklmnopqrstuvwxyz-.";
+
+	if (!is_plain(s->id, sizeof s->id, id) || !is_plain(s->hostname, sizeof s->hostname, host))
+		return err_set(e, R_BAD_VALUE, 0, "use a sandbox's id or host name: not of lower-case letters and digits");
+	if (strnlen(s->home, sizeof s->home) == sizeof s->home || strnlen(s->workdir, sizeof s->workdir) == sizeof s->workdir ||
+		s->home[0] != '/' || s->workdir[0] != '/' || str_has_control(s->home) || str_has_control(s->workdir))
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use a home or working directory: not an absolute path");
 	return 0;
 }
 
@@ -102,7 +131,7 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments", s->argv[0], SPEC_MAX_ARGV);
 	if (s->uid > 65534 || s->gid > 65534)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid, s->gid);
-	if (check_limits(&s->limits, e) < 0)
+	if (check_names(s, e) < 0 || check_limits(&s->limits, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < s->n_tmpfs; i++)
 		if (check_tmpfs(&s->tmpfs[i], e) < 0)

@@ -22,6 +22,10 @@ static void valid(struct sandbox_spec *s)
 		(struct spec_limits){ .memory_bytes = 2ull << 30, .cpu_millis = 1000, .pids = 256 };
 	s->uid = s->gid = 1000;
 	s->argv = true_argv;
+	str_format(s->id, sizeof s->id, "b0123456789abcdef");
+	str_format(s->hostname, sizeof s->hostname, "bailey");
+	str_format(s->home, sizeof s->home, "/home/agent");
+	str_format(s->workdir, sizeof s->workdir, "/workspace");
 }
 
 static void assert_refused(const struct sandbox_spec *s, enum reason reason)
@@ -276,6 +280,27 @@ static void test_targets_must_differ(void **state)
 	assert_refused(&s, R_MOUNT_TARGET_INVALID);
 }
 
+static void test_names_are_checked(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid(&s);
+	s.id[1] = '/';
+	assert_refused(&s, R_BAD_VALUE);
+	valid(&s);
+	memset(s.hostname, 'a', sizeof s.hostname);
+	assert_refused(&s, R_BAD_VALUE);
+	valid(&s);
+	s.workdir[0] = 'w';
+	assert_refused(&s, R_MOUNT_TARGET_INVALID);
+	valid(&s);
+	s.n_tmpfs = 2;
+	for (unsigned i = 0; i < 2; i++)
+		s.tmpfs[i] = (struct spec_tmpfs){ .target = "/tmp", .size = 4096, .inodes = 1 };
+	assert_refused(&s, R_MOUNT_TARGET_INVALID);
+}
+
 static void test_bind_target_is_checked(void **state)
 {
 	struct sandbox_spec s;
@@ -317,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_mount_counts),
 		cmocka_unit_test(test_targets_must_differ),
 		cmocka_unit_test(test_bind_target_is_checked),
+		cmocka_unit_test(test_names_are_checked),
 		cmocka_unit_test(test_ids_are_fresh),
 	};
 

@@ -158,7 +158,7 @@ struct child_plan {
 	int join[CGROUP_MAX_CONTROLLERS]; /* from cgroup_open_join; -1 */
 };
 
-__attribute__((noreturn)) void child_run(const struct child_plan *c);
+__attribute__((noreturn)) void child_run(const struct child_plan *plan);
 
 /* caps.c, net.c, landlock.c: 0 or -1 with errno */
 int caps_drop(bool keep_guest_rights);
@@ -168,8 +168,7 @@ int landlock_abi(void);
 int seccomp_install(bool allow_setgid);
 
 /* --- probe.c ------------------------------------------------------------------------------------------------------- */
-struct native;
-int native_probe(struct engine *engine, struct engine_report *ret, struct err *e);
+int native_probe(struct engine *n, struct engine_report *ret, struct err *e);
 
 /* Explains why a user namespace can't be made here: fills e with R_USERNS_UNAVAILABLE, naming the setting. */
 int explain_userns(int sys_errno, struct err *e);
