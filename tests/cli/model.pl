@@ -88,6 +88,10 @@ sub serve_one {
 		my $n = length rest($s);
 		open my $f, '>', "$argument.down";
 		print $f $n;
+		close $f;
+	} elsif ($first eq "SEEN\n") {
+		open my $f, '<', "$argument.down" or return;
+		put($s, <$f> // '');
 	} elsif ($first =~ /^BOTH (\d+)/) {
 		both($s, $1);
 	} elsif ($first eq "WAIT\n") {
@@ -135,6 +139,13 @@ if ($mode eq 'serve') {
 	my $s = dial("DOWN\n");
 	print rest($s);
 	put($s, pattern(300000)) or print 'closed';
+	shutdown $s, 1;
+	# the sandbox ends with its command and what is still on its way with that: ask what has arrived
+	for (1 .. 100) {
+		my $seen = rest(dial("SEEN\n"));
+		print($seen), last if length $seen;
+		select undef, undef, undef, 0.1;
+	}
 } elsif ($mode eq 'both') {
 	print both(dial("BOTH $argument\n"), $argument);
 } elsif ($mode eq 'many') {

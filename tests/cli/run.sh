@@ -14,11 +14,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 . "$here/../lib/tap.sh"
 . "$here/../lib/host.sh"
+. "$here/../lib/user.sh"
 
-test_user=bailey-test
-only_here=
-T=
-made_user='' user_dir='' cgroup_name=''
+only_here='' T='' user_pid=''
 
 usage() {
 	sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
@@ -26,11 +24,11 @@ usage() {
 }
 
 cleanup() {
+	cd /
+	[ -z "$user_pid" ] || kill "$user_pid" 2>/dev/null || true
 	stop_all
 	[ -z "$T" ] || rm -rf "$T"
-	[ -z "$cgroup_name" ] || "$root/tools/delegate.sh" down "$test_user" "$cgroup_name" || true
-	[ -z "$user_dir" ] || rm -rf "$user_dir"
-	[ -z "$made_user" ] || userdel -r "$test_user" >/dev/null 2>&1 || true
+	drop_user
 }
 
 topic_file() { # TOPIC
@@ -90,44 +88,6 @@ here_main() { # TOPIC...
 	run_topics "$@"
 }
 
-# A copy that the user may read, in case the tree lies below /root, and a cgroup of the user's own.
-prepare_user() {
-	if ! id "$test_user" >/dev/null 2>&1; then
-		useradd --create-home --shell /bin/sh "$test_user"
-		made_user=1
-	fi
-	user_dir=$(mktemp -d /var/tmp/bailey-cli-user.XXXXXX)
-	mkdir -p "$user_dir/src/base" "$user_dir/tests" "$user_dir/build"
-	cp -a "$root/tests/cli" "$root/tests/lib" "$user_dir/tests/"
-	cp "$root/src/base/reasons.def" "$user_dir/src/base/"
-	cp -a "$(dirname "$BAILEY")/.." "$user_dir/build/stage"
-	chown -R "$test_user:" "$user_dir"
-	cgroup_name=bailey-cli-$$
-	cgroup_line=$("$root/tools/delegate.sh" up "$test_user" "$cgroup_name")
-}
-
-user_main() { # TOPIC...
-	local home log=$T/user.log
-	prepare_user
-	home=$(getent passwd "$test_user" | cut -d: -f6)
-	runuser -u "$test_user" -- \
-		env -i PATH="$PATH" HOME="$home" USER="$test_user" LOGNAME="$test_user" \
-			LANG=C.UTF-8 \
-		"$cgroup_line" BAILEY="$user_dir/build/stage/bin/bailey" \
-			BAILEY_TEST_GIB="${BAILEY_TEST_GIB:-1}" \
-		sh -c 'cd "$1" && shift && exec "$@"' sh "$user_dir" bash \
-			"$user_dir/tests/cli/run.sh" --here "$@" 2>&1 |
-		tee "$log" | grep -vE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' || true
-	if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; \
-		then
-		passed=$((passed + BASH_REMATCH[1]))
-		failed=$((failed + BASH_REMATCH[2]))
-		skipped=$((skipped + BASH_REMATCH[3]))
-	else
-		not_ok "user: the suite ran to its end" "$(tail -n 3 "$log")"
-	fi
-}
-
 main() {
 	local topics
 	case ${1:-} in
@@ -138,18 +98,24 @@ main() {
 	-h | --help) usage 0 ;;
 	-*) usage 2 >&2 ;;
 	esac
-	BAILEY=$(realpath "${BAILEY:-${BAILEY_STAGE:-$root/build/stage}/bin/bailey}")
-	[ -x "$BAILEY" ] || {
-		echo "run.sh: no bailey at '$BAILEY'; './dev build' makes it" >&2
-		exit 2
-	}
-	export BAILEY
+	find_bailey
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	mapfile -t topics < <(all_topics)
 	[ $# -eq 0 ] || topics=("$@")
+	if [ -z "$only_here" ] && [ "$(id -u)" -eq 0 ]; then
+		# beside root's own, since most of the time either is waiting
+		prepare_user
+		run_as_user bash "$user_dir/tests/cli/run.sh" --here "${topics[@]}" \
+			>"$user_dir/log" 2>&1 </dev/null &
+		user_pid=$!
+	fi
 	here_main "${topics[@]}"
-	[ -n "$only_here" ] || [ "$(id -u)" -ne 0 ] || user_main "${topics[@]}"
+	if [ -n "$user_pid" ]; then
+		wait "$user_pid" || true
+		user_pid=''
+		add_log user "$user_dir/log"
+	fi
 	finish
 }
 
