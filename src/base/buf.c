@@ -12,7 +12,7 @@ void buf_done(struct buf *b)
 void buf_clear(struct buf *b)
 {
 	b->len = 0;
-	b->failed = false;
+	b->failed = b->too_large = false;
 	if (b->data)
 		b->data[0] = '\0';
 }
@@ -23,8 +23,10 @@ bool buf_reserve(struct buf *b, size_t more)
 	size_t cap = b->cap ? b->cap : 64;
 	char *p;
 
-	if (b->failed || more > max || b->len > max - more) {
-		b->failed = true;
+	if (b->failed)
+		return false;
+	if (more > max || b->len > max - more) {
+		b->failed = b->too_large = true;
 		return false;
 	}
 	if (b->data && b->cap - b->len > more)

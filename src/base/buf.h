@@ -6,12 +6,13 @@
 
 #include "base/cleanup.h"
 
-/* Owned by its declarer; buf_done() releases it.  `failed` is sticky: set when the maximum or memory was hit. */
+/* Owned by its declarer; buf_done() releases it.  `failed` is sticky: set when the maximum or memory was hit;
+ * `too_large` says that it was the maximum. */
 struct buf {
 	char *data; /* NUL-terminated whenever it is not NULL */
 	size_t len, cap;
 	size_t max; /* 0: BUF_MAX_DEFAULT */
-	bool failed;
+	bool failed, too_large;
 };
 
 enum { BUF_MAX_DEFAULT = 64 << 20 }; /* bytes */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -146,6 +147,12 @@ static void open_deadline(void)
 		sys_exit(GUEST_EXIT_BROKEN);
 }
 
+/* PTRACE_TRACEME makes PID 1 the tracer of whoever it is the parent of: let it run on. */
+static void let_go(long pid, int sig)
+{
+	(void)sys4(SYS_ptrace, PTRACE_DETACH, pid, 0, sig == SIGTRAP ? 0 : sig);
+}
+
 /* Reaps everything that died; ends the sandbox when the command itself did. */
 static void reap(void)
 {
@@ -155,6 +162,10 @@ static void reap(void)
 
 		if (pid <= 0)
 			return;
+		if ((status & 0xff) == 0x7f) {
+			let_go(pid, status >> 8 & 0xff);
+			continue;
+		}
 		if (pid != g.child)
 			continue;
 		if ((status & 0x7f) == 0)

@@ -103,7 +103,12 @@ static bool valid_started(const struct wire_started *m)
 
 static bool valid_exited(const struct wire_exited *m)
 {
-	return m->how <= WIRE_HOW_LAST && m->status <= 4095;
+	static const struct {
+		uint32_t lo, hi;
+	} status[] = { [WIRE_HOW_EXITED] = { 0, 255 }, [WIRE_HOW_SIGNALLED] = { 1, 64 }, [WIRE_HOW_NOT_STARTED] = { 1, 4095 },
+		[WIRE_HOW_DEADLINE] = { 0, 0 } };
+
+	return m->how <= WIRE_HOW_LAST && m->status >= status[m->how].lo && m->status <= status[m->how].hi;
 }
 
 static bool valid_signal(const struct wire_signal *m)

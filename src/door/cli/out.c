@@ -13,7 +13,7 @@ int cli_write(const struct buf *b, struct err *e)
 	int r, saved;
 
 	if (b->failed)
-		return err_set(e, R_OUTPUT_FAILED, EFBIG, "make room for the output");
+		return err_set(e, R_NO_MEMORY, ENOMEM, "make room for the output");
 	(void)sigaction(SIGPIPE, &ignore, &before);
 	r = write_all(STDOUT_FILENO, b->data ?: "", b->len);
 	saved = errno;

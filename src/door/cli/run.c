@@ -33,6 +33,7 @@ struct run {
 	struct sandbox_spec spec;
 	char **env;
 	struct strlist env_strings;
+	char *term; /* an entry of the environment */
 	struct run_io io;
 	struct run_result result;
 	int signals;
@@ -96,19 +97,16 @@ static int prepare(struct run *r, char **argv, bool tty, struct err *e)
 {
 	struct run_request req;
 	const char *term = getenv("TERM");
-	_cleanup_free_ char *term_entry = xasprintf("TERM=%s", tty && term && !str_has_control(term) ? term : "dumb");
 	int result = run_request_fill(&req, r->o, argv, &r->env_strings, e);
 
 	req.terminal = tty;
 	if (tty)
-		req.term = term_entry;
+		req.term = r->term = xasprintf("TERM=%s", term && !str_has_control(term) ? term : "dumb");
 	if (result == 0)
 		result = profile_run(&r->spec, &req, &r->env, e);
 	run_request_done(&req);
 	if (result < 0)
 		return -1;
-	if (tty) /* the spec's environment outlives this function */
-		(void)move_ptr(term_entry);
 	for (unsigned i = 0; i < r->spec.n_binds; i++)
 		if (r->spec.binds[i].writable && r->spec.binds[i].kind == BIND_DIR)
 			r->workspace_fd = r->spec.binds[i].fd;
@@ -165,7 +163,8 @@ static int take_events(struct run *r, struct err *e)
 	}
 }
 
-/* First time: passed on, with a grace.  Second: the end. */
+/* First time: passed on, with a grace.  Second: the end.  With the sandbox gone only a reader that takes nothing is waited
+ * for, and the first signal ends that. */
 static void take_signals(struct run *r)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
@@ -181,7 +180,10 @@ static void take_signals(struct run *r)
 		(void)r->ops->signal(r->sandbox, sig, &ignored);
 		if (sig == SIGUSR1 || sig == SIGUSR2)
 			continue;
-		if (r->times_signalled++)
+		r->times_signalled++;
+		if (r->over)
+			run_io_give_up(&r->io);
+		else if (r->times_signalled > 1)
 			r->ops->kill(r->sandbox);
 		else
 			r->kill_at_ms = boottime_ms() + KILL_GRACE_MS;
@@ -255,7 +257,11 @@ static int loop(struct run *r, struct err *e)
 		fds[POLL_PIDFD] = (struct pollfd){ .fd = r->over ? -1 : r->ops->pidfd(r->sandbox), .events = POLLIN };
 		fds[POLL_SIGNALS] = (struct pollfd){ .fd = r->signals, .events = POLLIN };
 		n += run_io_poll(&r->io, fds + POLL_FIXED);
-		if (poll(fds, n, next_timeout(r)) < 0 && errno != EINTR)
+		/* all that was ever written lies in the pipes once the last process is gone, so they are read till empty: their
+		 * end may never come, if a copy of one was sent over the model's socket */
+		if (r->over)
+			run_io_drain(&r->io);
+		if (poll(fds, n, r->over && !run_io_waits(&r->io) ? 0 : next_timeout(r)) < 0 && errno != EINTR)
 			return err_set(e, R_SETUP_FAILED, errno, "wait for sandbox '%s'", r->spec.id);
 		/* all that the guest says fits into the channel: one look at the end saves two wake-ups */
 		if (fds[POLL_PIDFD].revents) {
@@ -354,7 +360,8 @@ static int report(struct run *r, struct err *e)
 	} else if (o->json) {
 		run_report_json(&out, &r->result, r->spec.id, &r->io, true);
 		if (out.failed)
-			return err_set(e, R_OUTPUT_FAILED, EFBIG, "make the report of sandbox '%s'", r->spec.id);
+			return err_set(e, out.too_large ? R_OUTPUT_FAILED : R_NO_MEMORY, out.too_large ? EFBIG : ENOMEM,
+				"make the report of sandbox '%s'", r->spec.id);
 		if (cli_write(&out, e) < 0)
 			return -1;
 	}
@@ -369,6 +376,7 @@ static void run_done(struct run *r)
 	spec_done(&r->spec);
 	free(r->env);
 	strlist_done(&r->env_strings);
+	free(r->term);
 	r->ops->close(r->engine);
 }
 

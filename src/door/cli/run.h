@@ -26,7 +26,9 @@ enum { STREAM_OUT, STREAM_ERR, STREAMS };
  * it is captured. */
 struct stream {
 	int from, to;
-	bool open, no_splice, truncated, waiting; /* waiting: `to` takes nothing at the moment */
+	bool open, no_splice, truncated;
+	bool waiting;  /* `to` takes nothing at the moment */
+	bool draining; /* nobody writes any more: empty means the end */
 	size_t copy_size; /* bytes that `to` takes at once without blocking */
 	struct buf capture;
 	uint64_t max_capture;
@@ -69,6 +71,12 @@ struct pollfd;
 size_t run_io_poll(const struct run_io *io, struct pollfd *fds);
 int run_io_serve(struct run_io *io, const struct pollfd *fds, size_t n, struct err *e);
 bool run_io_at_end(const struct run_io *io);
+
+/* The last writer is gone: read what is left and take an empty pipe for its end. */
+void run_io_drain(struct run_io *io);
+bool run_io_waits(const struct run_io *io);
+/* Drops what the caller's side does not take. */
+void run_io_give_up(struct run_io *io);
 
 /* --- run_report.c --------------------------------------------------------------------------------------------------- */
 

@@ -125,7 +125,8 @@ void run_io_done(struct run_io *io)
 	io->feed.to = close_fd(io->feed.to);
 	io->terminal.master = close_fd(io->terminal.master);
 	if (io->terminal.raw)
-		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &io->terminal.saved);
+		/* flush: what the terminal answered to the command must not be typed into the shell */
+		(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &io->terminal.saved);
 	io->terminal.raw = false;
 }
 
@@ -202,7 +203,7 @@ static int copy_once(struct stream *s, struct err *e)
 	}
 	s->waiting = false;
 	n = read(s->from, data, s->copy_size);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EINTR || (errno == EAGAIN && !s->draining)))
 		return 0;
 	if (n <= 0) { /* EIO: the last user of a terminal has gone */
 		end_stream(s);
@@ -217,7 +218,7 @@ static int move_once(struct stream *s, struct err *e)
 {
 	ssize_t n;
 
-	if (s->no_splice)
+	if (s->no_splice || s->draining) /* splice's EAGAIN would not say whose it is */
 		return copy_once(s, e);
 	s->waiting = false;
 	n = splice(s->from, NULL, s->to, NULL, PIPE_BYTES, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -227,7 +228,7 @@ static int move_once(struct stream *s, struct err *e)
 		end_stream(s);
 		return 0;
 	}
-	if (errno == EINVAL) {
+	if (errno == EINVAL || errno == EBADF) { /* EBADF: not open for writing; said only if there is something to write */
 		s->no_splice = true;
 		return 0;
 	}
@@ -269,13 +270,34 @@ static void feed_once(struct feed *f)
 int run_io_serve(struct run_io *io, const struct pollfd *fds, size_t n, struct err *e)
 {
 	(void)n;
-	for (int i = 0; i < STREAMS; i++)
-		if (io->streams[i].open && (fds[2 * i].revents || fds[2 * i + 1].revents) &&
-			move_once(&io->streams[i], e) < 0)
+	for (int i = 0; i < STREAMS; i++) {
+		struct stream *s = &io->streams[i];
+		bool ready = fds[2 * i].revents || fds[2 * i + 1].revents || (s->draining && !s->waiting);
+
+		if (s->open && ready && move_once(s, e) < 0)
 			return -1;
+	}
 	if (fds[4].revents)
 		feed_once(&io->feed);
 	return 0;
+}
+
+void run_io_drain(struct run_io *io)
+{
+	for (int i = 0; i < STREAMS; i++)
+		io->streams[i].draining = true;
+}
+
+bool run_io_waits(const struct run_io *io)
+{
+	return io->streams[STREAM_OUT].waiting || io->streams[STREAM_ERR].waiting;
+}
+
+void run_io_give_up(struct run_io *io)
+{
+	for (int i = 0; i < STREAMS; i++)
+		if (io->streams[i].open)
+			end_stream(&io->streams[i]);
 }
 
 bool run_io_at_end(const struct run_io *io)

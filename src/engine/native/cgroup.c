@@ -1,9 +1,10 @@
 /* Owns a sandbox's cgroup, whichever version: naming, joining, removing, sweeping.  Called by native.c and probe.c.
  *
- * A sandbox's directory is named bailey-HOME-ID-PID-STARTTIME after its owner process, flat below the parent, so that any
- * later command can tell what is stale without a record of its own, and nothing stays when the last sandbox is gone. */
+ * A sandbox's directory is named bailey-HOME-ID-PID-STARTTIME-PIDNS after its owner process, flat below the parent, so that
+ * any later command can tell what is stale without a record of its own, and nothing stays when the last sandbox is gone. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -31,32 +32,57 @@ static int start_time(const char *pid, uint64_t *ret)
 	return 0;
 }
 
-static void make_name(char out[static NATIVE_NAME], const char *home_hash, const char *id)
+/* Process ids mean something only in their own pid namespace: a container may share the cgroup tree. */
+static uint64_t own_pid_namespace(void)
 {
-	uint64_t started = 0;
+	struct stat st;
 
-	(void)start_time("self", &started);
-	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu", home_hash, id, getpid(), (unsigned long long)started);
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Splits a name of this home's into id and owner; false when it is none. */
-static bool parse_name(const char *name, const char *home_hash, char id[static SPEC_ID_LEN], bool *ret_alive)
+static int make_name(char out[static NATIVE_NAME], const char *home_hash, const char *id, struct err *e)
 {
-	char copy[NATIVE_NAME], *save = NULL, *pid, *started, *name_id;
-	const char *rest = str_after(name, "bailey-");
+	uint64_t started;
+
+	if (start_time("self", &started) < 0)
+		return err_set(e, R_LIMITS_UNENFORCED, errno, "read this process's start time from '/proc/self/stat'");
+	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu-%llu", home_hash, id, getpid(), (unsigned long long)started,
+		(unsigned long long)own_pid_namespace());
+	return 0;
+}
+
+/* Dead only when that is certain: any other trouble with /proc (no descriptors left, hidepid) means alive. */
+static bool owner_lives(const char *pid, const char *started)
+{
 	uint64_t now;
 
-	rest = rest ? str_after(rest, home_hash) : NULL;
-	if (!rest || *rest != '-' || strlen(rest) >= sizeof copy)
+	if (start_time(pid, &now) == 0)
+		return now == strtoull(started, NULL, 10);
+	if (errno != ENOENT && errno != ESRCH)
+		return true;
+	return kill((pid_t)strtoull(pid, NULL, 10), 0) == 0 || errno != ESRCH;
+}
+
+enum { HASH_LENGTH = 8 };
+
+/* Splits a name into id and owner; false when it is none of ours.  home_hash NULL: of any home. */
+static bool parse_name(const char *name, const char *home_hash, char id[static SPEC_ID_LEN], bool *ret_alive)
+{
+	char copy[NATIVE_NAME], *save = NULL, *field[5];
+	const char *rest = str_after(name, "bailey-");
+
+	if (!rest || strlen(rest) >= sizeof copy)
 		return false;
-	str_format(copy, sizeof copy, "%s", rest + 1);
-	name_id = strtok_r(copy, "-", &save);
-	pid = strtok_r(NULL, "-", &save);
-	started = strtok_r(NULL, "-", &save);
-	if (!name_id || !pid || !started || strlen(name_id) >= SPEC_ID_LEN || strspn(pid, "0123456789") != strlen(pid))
+	str_format(copy, sizeof copy, "%s", rest);
+	for (int i = 0; i < 5; i++) {
+		field[i] = strtok_r(i ? NULL : copy, "-", &save);
+		if (!field[i] || (i >= 2 && strspn(field[i], "0123456789") != strlen(field[i])))
+			return false;
+	}
+	if (strlen(field[0]) != HASH_LENGTH || (home_hash && !streq(field[0], home_hash)) || strlen(field[1]) >= SPEC_ID_LEN)
 		return false;
-	str_format(id, SPEC_ID_LEN, "%s", name_id);
-	*ret_alive = start_time(pid, &now) == 0 && now == strtoull(started, NULL, 10);
+	str_format(id, SPEC_ID_LEN, "%s", field[1]);
+	*ret_alive = strtoull(field[4], NULL, 10) != own_pid_namespace() || owner_lives(field[2], field[3]);
 	return true;
 }
 
@@ -136,7 +162,8 @@ int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *hom
 
 	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
 		ret->dir[i] = -1;
-	make_name(ret->name, home_hash, id);
+	if (make_name(ret->name, home_hash, id, e) < 0)
+		return -1;
 	for (unsigned i = 0; i < t->n && r == 0; i++) {
 		if (mkdirat(t->dir[i], ret->name, 0755) < 0) {
 			r = err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s/%s'", t->path[i], ret->name);
@@ -269,7 +296,8 @@ int cgroup_sweep(const struct cgroup_tree *t, const char *home_hash, unsigned *r
 {
 	struct sweep s = { .tree = t };
 
-	if (each_of_home(t, home_hash, sweep_each, &s, e) < 0)
+	/* root's directories are all root's, and a home that is no longer used has nobody else to sweep for it */
+	if (each_of_home(t, geteuid() == 0 ? NULL : home_hash, sweep_each, &s, e) < 0)
 		return -1;
 	*ret_removed = s.removed;
 	return 0;

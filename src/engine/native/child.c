@@ -7,6 +7,7 @@
  *
  * It allocates nothing and reads nothing that a caller wrote but fixed-size fields of the spec. */
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <linux/keyctl.h>
 #include <sched.h>
@@ -94,15 +95,40 @@ static int make_target(int root, const char *target, enum tree_kind kind)
 	return -1;
 }
 
+static void attach_fd(struct tree *t, int at, const char *path, unsigned number)
+{
+	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0u : (unsigned)MOVE_MOUNT_T_EMPTY_PATH);
+
+	if (syscall(SYS_move_mount, t->tree_fd, "", at, path, flags) < 0)
+		fail(STEP_ATTACH, number, errno);
+	/* the descriptor is closed with all others, in one call */
+}
+
+/* On the fresh tmpfs that nobody else sees, by path: nothing there can be a link but what we made. */
+static void attach_own(struct tree *t, unsigned number)
+{
+	char *slash = strchr(t->target, '/');
+	bool made;
+
+	for (; slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)mkdir(t->target, 0755);
+		*slash = '/';
+	}
+	made = t->kind == TREE_FILE ? mknod(t->target, S_IFREG | 0444, 0) == 0 : mkdir(t->target, 0755) == 0;
+	if (!made && errno != EEXIST)
+		fail(STEP_TARGET, number, errno);
+	attach_fd(t, AT_FDCWD, t->target, number);
+}
+
+/* Where the caller named the target: what lies there may be anybody's. */
 static void attach(int root, struct tree *t, unsigned number)
 {
 	_cleanup_close_ int at = make_target(root, t->target, t->kind);
 
 	if (at < 0)
 		fail(STEP_TARGET, number, errno);
-	if (syscall(SYS_move_mount, t->tree_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-		fail(STEP_ATTACH, number, errno);
-	t->tree_fd = close_fd(t->tree_fd);
+	attach_fd(t, at, "", number);
 }
 
 static void open_trees(const struct child_plan *c)
@@ -114,6 +140,27 @@ static void open_trees(const struct child_plan *c)
 		if (r < 0)
 			fail(changed ? STEP_CHANGED : STEP_TREE, i, -r);
 	}
+}
+
+/* A user's guest is executed from a clone of its mount, made in here.  It is attached over the guest's own path in the old
+ * root: so it goes with that root, where the last close of a detached one would wait for a grace period of its own. */
+static void open_guest(struct child_plan *c)
+{
+	struct tree t = { .path = NULL, .source_fd = c->guest_fd, .idmap_fd = -1, .tree_fd = -1 };
+	char link[64], path[PATH_MAX];
+	bool changed = false;
+	ssize_t n;
+	int r;
+
+	n = readlink(FMT(link, "/proc/self/fd/%d", c->guest_fd), path, sizeof path - 1);
+	check(n > 0, STEP_EXEC);
+	path[n] = '\0';
+	t.source_path = path;
+	r = tree_open(&t, true, &changed);
+	if (r < 0)
+		fail(STEP_EXEC, 0, -r);
+	(void)syscall(SYS_move_mount, t.tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+	c->guest_fd = t.tree_fd;
 }
 
 static void put_file(int root, const char *path, const char *text)
@@ -178,6 +225,17 @@ static void mask_proc(void)
 	}
 }
 
+/* inotify instances and watches are counted up to the maker of the user namespace; a namespace may have less. */
+static void cap_inotify(int root)
+{
+	static const char *const files[][2] = { { "proc/sys/user/max_inotify_instances", "64" },
+		{ "proc/sys/user/max_inotify_watches", "65536" }, { "proc/sys/user/max_fanotify_groups", "0" },
+		{ "proc/sys/user/max_fanotify_marks", "0" } };
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		check(write_file_at(root, files[i][0], files[i][1]) == 0 || errno == ENOENT, STEP_RLIMIT);
+}
+
 static void make_dev(const struct child_plan *c, int root)
 {
 	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
@@ -186,9 +244,10 @@ static void make_dev(const struct child_plan *c, int root)
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
 		check(symlinkat(links[i][0], root, links[i][1]) == 0, STEP_DEV);
 	check(mkdirat(root, "dev/pts", 0755) == 0, STEP_DEV);
-	/* gid 5 (tty) exists only where a range of ids is mapped */
+	/* gid 5 (tty) exists only where a range of ids is mapped; pseudo-terminals are one pool for all instances: take few */
 	check(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		      c->root ? "newinstance,ptmxmode=0666,mode=0620,gid=5" : "newinstance,ptmxmode=0666,mode=0620") == 0,
+		      c->root ? "newinstance,ptmxmode=0666,mode=0620,max=64,gid=5"
+			      : "newinstance,ptmxmode=0666,mode=0620,max=64") == 0,
 		STEP_DEV);
 }
 
@@ -219,13 +278,15 @@ static void pivot(void)
 	check(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr) == 0, STEP_READONLY);
 }
 
-static void build_root(const struct child_plan *c)
+static void build_root(struct child_plan *c)
 {
 	const struct sandbox_spec *s = c->spec;
 	_cleanup_close_ int root = -1;
 
-	if (!c->root)
+	if (!c->root) {
 		open_trees(c);
+		open_guest(c); /* behind them, so that no clone of /usr takes it along */
+	}
 	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=512,mode=0755") == 0, STEP_ROOT);
 	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
@@ -236,8 +297,9 @@ static void build_root(const struct child_plan *c)
 			mkdirat(root, "run/empty", 0555) == 0,
 		STEP_DIRECTORY);
 	for (unsigned i = 0; i < c->trees->n - s->n_binds; i++)
-		attach(root, &c->trees->trees[i], i);
+		attach_own(&c->trees->trees[i], i);
 	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, STEP_PROC);
+	cap_inotify(root);
 	mask_proc();
 	make_dev(c, root);
 	make_tmpfs(s, root);
@@ -246,14 +308,52 @@ static void build_root(const struct child_plan *c)
 	pivot();
 }
 
+/* Never above what was inherited. */
+static void cap_limit(int what, rlim_t most)
+{
+	struct rlimit r;
+
+	check(getrlimit((__rlimit_resource_t)what, &r) == 0, STEP_RLIMIT);
+	if (r.rlim_max > most)
+		r.rlim_max = most;
+	if (r.rlim_cur > r.rlim_max)
+		r.rlim_cur = r.rlim_max;
+	check(setrlimit((__rlimit_resource_t)what, &r) == 0, STEP_RLIMIT);
+}
+
+/* What the kernel counts per user of the host, and not per user namespace: without these one sandbox could take all that
+ * its maker, and every other sandbox of it, has. */
+static void cap_shared_limits(void)
+{
+	cap_limit(RLIMIT_SIGPENDING, 1024);
+	cap_limit(RLIMIT_MSGQUEUE, 81920);	/* bytes: one queue of the default size */
+	cap_limit(RLIMIT_MEMLOCK, 8 << 20);	/* the kernel's own default since 5.16 */
+	cap_limit(RLIMIT_NOFILE, 65536);	/* also bounds descriptors in flight over sockets */
+}
+
+/* The caller may be a service with privileges in scheduling; CPU limits hold for ordinary policies only. */
+static void reset_scheduling(void)
+{
+	const struct sched_param normal = { .sched_priority = 0 };
+	const struct rlimit none = { 0, 0 };
+
+	check(sched_setscheduler(0, SCHED_OTHER, &normal) == 0, STEP_RLIMIT);
+	check(setrlimit(RLIMIT_RTPRIO, &none) == 0 && setrlimit(RLIMIT_NICE, &none) == 0, STEP_RLIMIT);
+	if (getpriority(PRIO_PROCESS, 0) < 0)
+		check(setpriority(PRIO_PROCESS, 0, 0) == 0, STEP_RLIMIT);
+}
+
 static void set_limits(void)
 {
-	/* 1, not 0: it also keeps the host's core_pattern program from being run for a crash in here (coredump.c) */
+	/* 1, not 0: a program in core_pattern is then not run for a crash in here (fs/coredump.c); the filter keeps it so */
 	const struct rlimit core = { 1, 1 };
 
 	check(setrlimit(RLIMIT_CORE, &core) == 0, STEP_RLIMIT);
+	cap_shared_limits();
+	reset_scheduling();
 	(void)umask(022);
-	for (int sig = 1; sig < NSIG; sig++)
+	/* handlers end with exec; what was ignored would stay so */
+	for (int sig = 1; sig < SIGRTMIN; sig++)
 		(void)signal(sig, SIG_DFL);
 }
 
@@ -304,25 +404,17 @@ static void enter_guest(const struct child_plan *c)
 	fail(STEP_EXEC, 0, errno);
 }
 
-/* A user's guest is opened in here: the clone has to come from this mount namespace. */
-static int guest_program(const struct child_plan *c)
+/* The one id of a normal user needs no right outside: no need to wait for the parent to write it. */
+static void write_own_maps(const struct child_plan *c)
 {
-	struct tree t = { .path = NULL, .source_fd = c->guest_fd, .idmap_fd = -1, .tree_fd = -1 };
-	char link[64], path[PATH_MAX];
-	bool changed = false;
-	ssize_t n;
-	int r;
+	char uid[32], gid[32];
 
-	if (c->root)
-		return c->guest_fd;
-	n = readlink(FMT(link, "/proc/self/fd/%d", c->guest_fd), path, sizeof path - 1);
-	check(n > 0, STEP_EXEC);
-	path[n] = '\0';
-	t.source_path = path;
-	r = tree_open(&t, true, &changed);
-	if (r < 0)
-		fail(STEP_EXEC, 0, -r);
-	return t.tree_fd;
+	FMT(uid, "%u %u 1", c->spec->uid, c->host_uid);
+	FMT(gid, "%u %u 1", c->spec->gid, c->host_gid);
+	check(write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny") == 0 &&
+			write_file_at(AT_FDCWD, "/proc/self/uid_map", uid) == 0 &&
+			write_file_at(AT_FDCWD, "/proc/self/gid_map", gid) == 0,
+		STEP_IDS);
 }
 
 static void join_cgroups(const struct child_plan *c)
@@ -340,11 +432,13 @@ void child_run(const struct child_plan *plan)
 	control_fd = c.control;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	join_cgroups(&c);
-	wait_for_parent();
 	if (c.root)
-		check(setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0, STEP_IDS);
+		wait_for_parent();
+	else
+		write_own_maps(&c);
+	if (c.root)
+		check(setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0, STEP_IDS);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids cleared it */
-	c.guest_fd = guest_program(&c);
 	build_root(&c);
 	check(sethostname(s->hostname, strlen(s->hostname)) == 0, STEP_HOSTNAME);
 	check(loopback_up() == 0, STEP_LOOPBACK);

@@ -8,6 +8,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -16,13 +17,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum { MAX_NR = 1024, MAX_PROG = 1024, X32_BIT = 0x40000000, CREATING = 0100 | 020000000 };
 
 enum verdict { V_ENOSYS, V_ALLOW, V_DENY, V_BLOCK };
 
-enum block { B_clone, B_socket, B_socketpair, B_ioctl, B_personality, B_mode1, B_mode2, B_open, B_openat, B_MAX };
+enum block {
+	B_clone,
+	B_socket,
+	B_socketpair,
+	B_ioctl,
+	B_personality,
+	B_mode1,
+	B_mode2,
+	B_open,
+	B_openat,
+	B_setrlimit,
+	B_prlimit,
+	B_MAX
+};
 
 struct call {
 	enum verdict verdict;
@@ -172,20 +187,50 @@ static void values_block(unsigned arg, const uint32_t *values, unsigned n, int e
 
 static void socket_block(void)
 {
-	static const uint32_t families[] = { AF_UNIX, AF_INET, AF_INET6 }, route[] = { 0 /* NETLINK_ROUTE */ };
+	static const uint32_t unix_only[] = { AF_UNIX }, route[] = { 0 /* NETLINK_ROUTE */ };
+	static const uint32_t protocols[] = { 0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6 };
+	const unsigned values = 2; /* instructions of values_block besides two for each value */
 
 	load_arg(0);
-	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 4, AF_NETLINK);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 2 * 1 + values, AF_NETLINK);
 	values_block(2, route, 1, EAFNOSUPPORT);
-	values_block(0, families, 3, EAFNOSUPPORT);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_INET);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 2 * 5 + values, AF_INET6);
+	values_block(2, protocols, 5, EPROTONOSUPPORT);
+	values_block(0, unix_only, 1, EAFNOSUPPORT);
 }
 
 static void ioctl_block(void)
 {
+	static const uint32_t refused[] = { TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD };
+
 	load_arg(1);
-	put(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, TIOCSTI);
-	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, TIOCLINUX);
-	ret_errno(EPERM);
+	for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+		put(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, refused[i]);
+		ret_errno(EPERM);
+	}
+	ret(SECCOMP_RET_ALLOW);
+}
+
+/* An errno of 0 makes the call return 0 without being made. */
+static void setrlimit_block(void)
+{
+	load_arg(0);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, RLIMIT_CORE);
+	ret_errno(0);
+	ret(SECCOMP_RET_ALLOW);
+}
+
+/* Reading the limit (no new one: both halves of the pointer are 0) goes on to work. */
+static void prlimit_block(void)
+{
+	load_arg(1);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 5, RLIMIT_CORE);
+	load_arg(2);
+	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0);
+	put(BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(offsetof(struct seccomp_data, args) + 8 * 2 + 4));
+	put(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	ret_errno(0);
 	ret(SECCOMP_RET_ALLOW);
 }
 
@@ -224,6 +269,12 @@ static void block(enum block b)
 		return;
 	case B_openat:
 		open_block(2, bits);
+		return;
+	case B_setrlimit:
+		setrlimit_block();
+		return;
+	case B_prlimit:
+		prlimit_block();
 		return;
 	case B_MAX:
 		return;

@@ -58,7 +58,7 @@ void ids_release(struct id_range *r)
 	r->lock_fd = close_fd(r->lock_fd);
 }
 
-/* One line of subuid, subgid (name:start:count) or passwd (name:x:uid:...). */
+/* One line of subuid, subgid (name:start:count) or passwd or group (name:x:id:...). */
 static int check_line(char *line, const char *file, bool is_passwd, uint64_t lo, uint64_t hi, struct err *e)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
@@ -102,20 +102,18 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e)
 	if (base % NATIVE_ID_RANGE)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u': not a multiple of %d", base, NATIVE_ID_RANGE);
 	if (check_file("/etc/subuid", false, lo, hi, e) < 0 || check_file("/etc/subgid", false, lo, hi, e) < 0 ||
-		check_file("/etc/passwd", true, lo, hi, e) < 0)
+		check_file("/etc/passwd", true, lo, hi, e) < 0 || check_file("/etc/group", true, lo, hi, e) < 0)
 		return -1;
 	return 0;
 }
 
-int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, bool deny_setgroups, struct err *e)
+int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct err *e)
 {
 	char path[64];
 	_cleanup_close_ int proc = open(FMT(path, "/proc/%d", pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (proc < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "open '/proc/%d'", pid);
-	if (deny_setgroups && write_file_at(proc, "setgroups", "deny") < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "write '/proc/%d/setgroups'", pid);
 	if (write_file_at(proc, "uid_map", uid_map) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "write uid map '%s'", uid_map);
 	if (write_file_at(proc, "gid_map", gid_map) < 0)
@@ -140,7 +138,7 @@ int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret,
 			(void)pause();
 		_exit(0);
 	}
-	r = ids_write_maps(pid, FMT(uid_map, "%u %u 1", uid, to_uid), FMT(gid_map, "%u %u 1", gid, to_gid), false, e);
+	r = ids_write_maps(pid, FMT(uid_map, "%u %u 1", uid, to_uid), FMT(gid_map, "%u %u 1", gid, to_gid), e);
 	fd = r < 0 ? -1 : open(FMT(path, "/proc/%d/ns/user", pid), O_RDONLY | O_CLOEXEC);
 	if (r == 0 && fd < 0)
 		r = err_set(e, R_SETUP_FAILED, errno, "open '%s'", path);

@@ -32,7 +32,8 @@ struct sandbox {
 	char id[SPEC_ID_LEN];
 	pid_t pid;
 	int pid_fd, channel;
-	bool reaped, has_cgroup, exited;
+	bool reaped, has_cgroup;
+	bool greeted, started, exited; /* each of these frames comes once */
 	struct id_range ids;
 	struct cgroup cgroup;
 	struct rusage usage;
@@ -164,16 +165,15 @@ static int give_stdio(const struct sandbox *sb, const struct sandbox_spec *s, co
 	return 0;
 }
 
-static int write_maps(const struct engine *n, const struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
+/* A user's sandbox writes its own (child.c). */
+static int write_maps(const struct engine *n, const struct sandbox *sb, struct err *e)
 {
-	char uid_map[64], gid_map[64];
+	char map[64];
 
-	if (n->root) {
-		FMT(uid_map, "0 %u %d", sb->ids.base, NATIVE_ID_RANGE);
-		return ids_write_maps(sb->pid, uid_map, uid_map, false, e);
-	}
-	return ids_write_maps(sb->pid, FMT(uid_map, "%u %u 1", s->uid, n->uid), FMT(gid_map, "%u %u 1", s->gid, n->gid), true,
-		e);
+	if (!n->root)
+		return 0;
+	FMT(map, "0 %u %d", sb->ids.base, NATIVE_ID_RANGE);
+	return ids_write_maps(sb->pid, map, map, e);
 }
 
 static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct err *e)
@@ -184,12 +184,14 @@ static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct 
 	return err_set(e, R_SETUP_FAILED, errno, "talk to the sandbox's first process");
 }
 
-/* "G": the maps are written; then what the guest reads first. */
+/* As root one byte "G", the maps are written; then what the guest reads first. */
 static int greet(const struct sandbox *sb, struct err *e)
 {
 	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1, .deadline_ms = sb->deadline_ms };
 	uint8_t out[64] = { 'G' };
-	size_t n = 1 + wire_put_hello(out + 1, sizeof out - 1, &hello);
+	size_t n = sb->engine->root ? 1 : 0;
+
+	n += wire_put_hello(out + n, sizeof out - n, &hello);
 
 	return tell_child(sb, out, n, e);
 }
@@ -223,9 +225,22 @@ static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *
 	return explain_userns(error, e);
 }
 
-static int launch(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
+/* The owner may be a service that the host's OOM killer spares; its sandboxes are not to be.  Written from out here, since
+ * that also raises how low the workload can put it again. */
+static int reset_oom_score(const struct sandbox *sb, struct err *e)
 {
-	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, s, e) < 0)
+	char own[32], path[64];
+
+	if (read_file_at(AT_FDCWD, "/proc/self/oom_score_adj", own, sizeof own) <= 0 || own[0] != '-')
+		return 0;
+	if (write_file_at(AT_FDCWD, FMT(path, "/proc/%d/oom_score_adj", sb->pid), "0") < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "write '0' to '%s'", path);
+	return 0;
+}
+
+static int launch(struct engine *n, struct sandbox *sb, struct child_plan *plan, struct err *e)
+{
+	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, e) < 0 || reset_oom_score(sb, e) < 0)
 		return -1;
 	return greet(sb, e);
 }
@@ -258,7 +273,7 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	_cleanup_close_ int idmap = -1;
 	struct tree_options options = { .recursive = !n->root, .terminal_fd = io->fd[0] };
 	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root,
-		.join = { -1, -1, -1, -1, -1 } };
+		.host_uid = n->uid, .host_gid = n->gid,		.join = { -1, -1, -1, -1, -1 } };
 	int r;
 
 	if (take_ids(n, sb, e) < 0 || (!s->limits.unlimited && take_cgroup(n, sb, s, e) < 0))
@@ -275,7 +290,7 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	sb->n_targets = trees->n;
 	r = sb->has_cgroup && n->tree.kind == CGROUP_V1 ? cgroup_open_join(&sb->cgroup, &n->tree, plan.join, e) : 0;
 	if (r == 0)
-		r = launch(n, sb, s, &plan, e);
+		r = launch(n, sb, &plan, e);
 	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
 		plan.join[i] = close_fd(plan.join[i]);
 	return r;
@@ -344,9 +359,12 @@ static int take_frame(struct sandbox *sb, const struct wire_frame *f, struct eng
 	struct wire_exited exited;
 	struct wire_hello hello;
 
-	if (wire_get_hello(f, &hello))
+	if (wire_get_hello(f, &hello) && !sb->greeted) {
+		sb->greeted = true;
 		return 0;
-	if (wire_get_started(f, &started)) {
+	}
+	if (wire_get_started(f, &started) && !sb->started) {
+		sb->started = true;
 		ret->kind = ENGINE_STARTED;
 		return 0;
 	}

@@ -34,8 +34,8 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e);
 /* A user namespace that shows host ids uid:gid as base+inside; for idmapped mounts.  The caller closes *ret. */
 int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret, struct err *e);
 
-/* Writes uid_map, gid_map (and setgroups) of a fresh process. */
-int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, bool deny_setgroups, struct err *e);
+/* Writes uid_map and gid_map of a fresh process (root only). */
+int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct err *e);
 
 /* --- cgroup*.c: how limits are enforced --------------------------------------------------------------------------- */
 
@@ -154,6 +154,8 @@ struct child_plan {
 	struct engine_io io;
 	int control; /* the sandbox's end of the channel */
 	int guest_fd;
+	uid_t host_uid; /* the caller's, for a user's own maps */
+	gid_t host_gid;
 	bool root;	   /* made by root: a range of ids, trees opened outside */
 	int join[CGROUP_MAX_CONTROLLERS]; /* from cgroup_open_join; -1 */
 };

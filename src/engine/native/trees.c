@@ -156,7 +156,7 @@ static int plan_devices(struct tree_plan *p, struct err *e)
 			return -1;
 		t->kind = TREE_FILE;
 		t->path = devices[i];
-		t->device = t->writable = true;
+		t->device = true; /* read-only: a device can be written to all the same, its inode can't */
 	}
 	return 0;
 }
