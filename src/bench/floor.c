@@ -147,7 +147,7 @@ static void remove_cgroups(void)
 static void open_one(const char *source, const char *target, bool dir, bool device)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID |
-			(device ? 0u : (unsigned)MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY),
+			MOUNT_ATTR_RDONLY | (device ? 0u : (unsigned)MOUNT_ATTR_NODEV),
 		.propagation = MS_PRIVATE };
 	unsigned recursive = dir && !f.root ? AT_RECURSIVE : 0;
 	int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
@@ -265,6 +265,10 @@ static void attach_trees(unsigned first, unsigned end)
 	}
 }
 
+static const char *const user_limits[4][2] = { { "proc/sys/user/max_inotify_instances", "64" },
+	{ "proc/sys/user/max_inotify_watches", "65536" },
+	{ "proc/sys/user/max_fanotify_groups", "0" }, { "proc/sys/user/max_fanotify_marks", "0" } };
+
 static void mask_proc(void)
 {
 	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts",
@@ -310,8 +314,8 @@ static void mount_rest(void)
 		check(symlink(links[i][0], links[i][1]) == 0, links[i][1]);
 	make_dir("dev/pts");
 	check(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		      f.root ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
-			     : "newinstance,ptmxmode=0666,mode=0620") == 0,
+		      f.root ? "newinstance,ptmxmode=0666,mode=0620,max=64,gid=5"
+			     : "newinstance,ptmxmode=0666,mode=0620,max=64") == 0,
 		"devpts");
 	make_dir("home");
 	for (unsigned i = 0; i < sizeof tmpfs / sizeof *tmpfs; i++) {
@@ -344,6 +348,8 @@ static void build_root(void)
 		"directories");
 	attach_trees(0, own);
 	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, "proc");
+	for (unsigned i = 0; i < 4; i++)
+		put(AT_FDCWD, user_limits[i][0], user_limits[i][1], 0, true);
 	mask_proc();
 	mount_rest();
 	attach_trees(own, f.n_trees);
@@ -384,9 +390,31 @@ static void drop_rights(void)
 	check(syscall(SYS_seccomp, 1 /* SECCOMP_SET_MODE_FILTER */, 0, &program) == 0, "seccomp");
 }
 
+static void set_limits(void)
+{
+	static const struct {
+		__rlimit_resource_t what;
+		rlim_t most;
+	} caps[] = { { RLIMIT_CORE, 1 }, { RLIMIT_SIGPENDING, 1024 }, { RLIMIT_MSGQUEUE, 81920 },
+		{ RLIMIT_MEMLOCK, 8 << 20 }, { RLIMIT_NOFILE, 65536 }, { RLIMIT_RTPRIO, 0 },
+		{ RLIMIT_NICE, 0 } };
+	const struct sched_param normal = { .sched_priority = 0 };
+
+	for (unsigned i = 0; i < sizeof caps / sizeof *caps; i++) {
+		struct rlimit r;
+
+		check(getrlimit(caps[i].what, &r) == 0, "getrlimit");
+		if (r.rlim_max > caps[i].most)
+			r.rlim_max = caps[i].most;
+		if (r.rlim_cur > r.rlim_max || caps[i].what == RLIMIT_CORE)
+			r.rlim_cur = r.rlim_max;
+		check(setrlimit(caps[i].what, &r) == 0, "setrlimit");
+	}
+	check(sched_setscheduler(0, SCHED_OTHER, &normal) == 0, "scheduler");
+}
+
 __attribute__((noreturn)) static void child(void)
 {
-	const struct rlimit core = { 1, 1 };
 	struct ifreq lo = { .ifr_name = "lo" };
 	int fd;
 
@@ -401,7 +429,7 @@ __attribute__((noreturn)) static void child(void)
 	check(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0, "loopback");
 	check(unshare(CLONE_NEWCGROUP) == 0, "cgroup namespace");
 	check(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0, "keyring");
-	check(setrlimit(RLIMIT_CORE, &core) == 0, "core");
+	set_limits();
 	(void)umask(022);
 	check(dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0) == 0, "stdin");
 	check(setsid() >= 0, "session");
