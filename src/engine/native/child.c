@@ -345,10 +345,11 @@ static void reset_scheduling(void)
 
 static void set_limits(void)
 {
-	/* 1, not 0: a program in core_pattern is then not run for a crash in here (fs/coredump.c); the filter keeps it so */
+	/* 1, not 0: a program in core_pattern is then not run for a crash in here (fs/coredump.c); the filter keeps it so.
+	 * A hard limit of 0 can't be raised: doctor's line 'core-dumps' says what that means. */
 	const struct rlimit core = { 1, 1 };
 
-	check(setrlimit(RLIMIT_CORE, &core) == 0, STEP_RLIMIT);
+	check(setrlimit(RLIMIT_CORE, &core) == 0 || errno == EPERM, STEP_RLIMIT);
 	cap_shared_limits();
 	reset_scheduling();
 	(void)umask(022);

@@ -460,6 +460,26 @@ static void check_whole(struct engine *n, struct engine_report *r)
 	say_err(c, &e, "The default profile can't run.");
 }
 
+/* A crash must not start the program in core_pattern, which runs as root outside. */
+static void check_core(struct engine_report *r)
+{
+	char pattern[256] = "";
+	struct rlimit limit = { 1, 1 };
+	struct engine_check *c;
+	bool runs;
+
+	(void)read_file_at(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern);
+	(void)getrlimit(RLIMIT_CORE, &limit);
+	runs = pattern[0] == '|' && limit.rlim_max == 0;
+	c = add(r, "core-dumps", runs ? VERDICT_WEAKER : VERDICT_OK);
+	SAY(c->result, "hard limit %s, core_pattern %s", limit.rlim_max == 0 ? "0" : "above 0",
+		pattern[0] == '|' ? "runs a program" : "names a file");
+	if (!runs)
+		return;
+	SAY(c->consequence, "A crash inside starts the host's core_pattern program as root: the limit of 1 that forbids it can't be set.");
+	SAY(c->remedy, "Start Bailey with a hard RLIMIT_CORE above 0 (ulimit -Hc unlimited).");
+}
+
 static void check_workspace(struct engine_report *r)
 {
 	struct engine_check *c = add(r, "workspace-quota", VERDICT_WEAKER);
@@ -478,6 +498,7 @@ int native_probe(struct engine *n, struct engine_report *ret, struct err *e)
 	check_seccomp(ret);
 	check_landlock(ret);
 	check_keyring(ret);
+	check_core(ret);
 	check_ids(n, ret);
 	if (n->root) {
 		check_idmap_at(n, ret, "/");
