@@ -10,6 +10,7 @@
 enum {
 	GUEST_EXIT_BROKEN = 125, /* the guest itself failed; the host knows more from the frames */
 	GUEST_MAX_PATH = 4096,
+	GUEST_CHILD_STACK = 32 << 10, /* a path, and little else */
 
 	/* connections relayed at once: agents open a handful; each holds two buffers */
 	RELAY_MAX = 64,

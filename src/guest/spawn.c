@@ -1,6 +1,5 @@
 /* Starts the workload: fork, drop the guest's last rights, exec.  Called once by guest_main. */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
@@ -98,7 +97,13 @@ static long drop_rights(const struct wire_exec *exec)
 	return sys2(SYS_capset, &head, none);
 }
 
-static long child(const struct wire_exec *exec, char **argv, char **env)
+struct start {
+	const struct wire_exec *exec;
+	char **argv, **env;
+	long error; /* written by the child, which shares our memory until it has executed the command */
+};
+
+static long become(const struct start *s)
 {
 	uint64_t none = 0;
 	long r;
@@ -106,45 +111,62 @@ static long child(const struct wire_exec *exec, char **argv, char **env)
 	r = sys0(SYS_setsid);
 	if (r < 0)
 		return r;
-	if (exec->flags & WIRE_EXEC_TERMINAL) {
+	if (s->exec->flags & WIRE_EXEC_TERMINAL) {
 		r = sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
 		if (r < 0)
 			return r;
 	}
-	r = drop_rights(exec);
+	r = drop_rights(s->exec);
 	if (r < 0)
 		return r;
 	(void)sys3(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
 	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
-	return exec_search(argv, env);
+	return exec_search(s->argv, s->env);
 }
+
+void guest_child(struct start *s);
+
+/* Runs on a stack of its own; called by guest_clone below. */
+void guest_child(struct start *s)
+{
+	s->error = become(s);
+	sys_exit(127);
+}
+
+/* clone(CLONE_VM | CLONE_VFORK | SIGCHLD) onto a new stack, on which the child finds its argument: as vfork, without a copy
+ * of page tables to make and to throw away at once, and without sharing a stack frame.  Returns in the parent only. */
+long guest_clone(void *stack, struct start *s);
+__asm__(".text\n"
+	".type guest_clone,@function\n"
+	"guest_clone:\n"
+	"	endbr64\n"
+	"	mov %rsi,-16(%rdi)\n"
+	"	lea -16(%rdi),%rsi\n"
+	"	mov $0x4111,%edi\n" /* CLONE_VM | CLONE_VFORK | SIGCHLD */
+	"	xor %edx,%edx\n"
+	"	xor %r10d,%r10d\n"
+	"	xor %r8d,%r8d\n"
+	"	mov $56,%eax\n" /* SYS_clone */
+	"	syscall\n"
+	"	test %eax,%eax\n"
+	"	jz 1f\n"
+	"	ret\n"
+	"1:	xor %ebp,%ebp\n"
+	"	mov (%rsp),%rdi\n"
+	"	call guest_child\n"
+	"	hlt\n");
 
 long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
 {
-	/* a pipe that closes on exec carries the errno of a failed start: the child can't write into our memory */
-	int status[2];
-	int error = 0;
-	long pid, n;
+	static char stack[GUEST_CHILD_STACK] __attribute__((aligned(16)));
+	struct start s = { .exec = exec, .argv = argv, .env = env, .error = 0 };
+	long pid = guest_clone(stack + sizeof stack, &s);
 
-	n = sys2(SYS_pipe2, status, O_CLOEXEC);
-	if (n < 0)
-		return n;
-	pid = sys5(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (pid == 0) {
-		error = (int)-child(exec, argv, env);
-		(void)sys3(SYS_write, status[1], &error, sizeof error);
-		sys_exit(127);
+	/* the child is another program by now, or it has failed and said so */
+	__asm__ volatile("" : : : "memory");
+	if (pid > 0 && s.error < 0) {
+		(void)sys4(SYS_wait4, pid, 0, 0, 0);
+		return s.error;
 	}
-	(void)sys1(SYS_close, status[1]);
-	if (pid > 0) {
-		do
-			n = sys3(SYS_read, status[0], &error, sizeof error);
-		while (n == -EINTR);
-		if (n == (long)sizeof error) {
-			(void)sys4(SYS_wait4, pid, 0, 0, 0);
-			pid = -error;
-		}
-	}
-	(void)sys1(SYS_close, status[0]);
 	return pid;
 }
