@@ -28,8 +28,8 @@ suites() {
 		doctor           root    60  none                                       doctor
 		doctor-user      tester  60  none                                       doctor
 		session          plain   60  none                                       session
-		limits           root    240 none                                       limits
-		limits-user      tester  240 none                                       limits
+		limits           root    120 none                                       limits
+		limits-user      tester  120 none                                       limits
 		escape           root    400 none                                       escape
 		escape-user      tester  400 none                                       escape
 		userns-clone     tester  60  sysctl:kernel.unprivileged_userns_clone    userns kernel.unprivileged_userns_clone
@@ -95,13 +95,19 @@ build_image() {
 	exec 9>&-
 }
 
+# What makes emulation bearable, by measurement: without address randomization QEMU finds the code it has translated for
+# the last process again (a quarter of the time per fork and exec), and what is costly to emulate is off (wide vectors,
+# byte-wise clearing of pages, the fifth level of page tables, reading a clock device).
 start_qemu() {
-	local append="console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 audit=0 mitigations=off apparmor=1 panic=-1"
+	local cpu=max,la57=off,avx=off,avx2=off,erms=off
+	local append="console=ttyS0 quiet panic=-1 net.ifnames=0 systemd.show_status=0 audit=0 apparmor=1
+		norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off
+		clearcpuid=rep_good tsc=reliable clocksource=tsc"
 
 	port=$((20000 + RANDOM % 12000))
-	qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu max -smp 2 -m 2048 \
+	qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu "$cpu" -smp 2 -m 2048 \
 		-nodefaults -no-user-config -display none -no-reboot -serial "file:$run/serial.log" \
-		-kernel "$image/kernel" -initrd "$image/initrd" -append "$append" \
+		-kernel "$image/kernel" -initrd "$image/initrd" -append "${append//[$'\n\t']/ }" \
 		-drive "file=$run/disk.qcow2,if=virtio,format=qcow2,cache=unsafe" \
 		-netdev "user,id=n0,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" \
 		-device virtio-net-pci,netdev=n0,romfile= -device virtio-rng-pci \
@@ -181,13 +187,12 @@ prepare() {
 	esac
 }
 
-# Prints a suite's log with the suite's name before every test's, and adds it up.  'no control' is the escape suite's
-# word for a case that this host can't show; it counts as skipped.
+# Prints a suite's log with the suite's name before every test's, and adds it up.  'no control', the escape suite's word for
+# an attack that fails outside too, counts as nothing; that suite itself insists on how many must count.
 count() {
 	local name=$1 log=$2 status=$3 p f s
 
-	sed -E -e "s,^(ok|not ok|skip) ,\1 $name/," -e "s,^no control ([^ ]+),skip $name/\1 no control:," \
-		-e '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/d' "$log" >"$run/shown"
+	sed -E -e "s,^(ok|not ok|skip|no control) ,\1 $name/," -e '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/d' "$log" >"$run/shown"
 	p=$(grep -c '^ok ' "$run/shown") || true
 	f=$(grep -c '^not ok ' "$run/shown") || true
 	s=$(grep -c '^skip ' "$run/shown") || true
