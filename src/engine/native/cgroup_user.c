@@ -44,13 +44,13 @@ static int run_tool(char *const argv[])
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int attach_self(char *unit)
+static int attach_self(char *unit, char *sub)
 {
 	char pid[16], busctl[] = "busctl", user[] = "--user", quiet[] = "--quiet", call[] = "call";
 	char service[] = "org.freedesktop.systemd1", object[] = "/org/freedesktop/systemd1";
 	char interface[] = "org.freedesktop.systemd1.Manager", method[] = "AttachProcessesToUnit", types[] = "ssau";
-	char none[] = "", one[] = "1";
-	char *const argv[] = { busctl, user, quiet, call, service, object, interface, method, types, unit, none, one,
+	char one[] = "1";
+	char *const argv[] = { busctl, user, quiet, call, service, object, interface, method, types, unit, sub, one,
 		FMT(pid, "%d", getpid()), NULL };
 
 	return run_tool(argv);
@@ -100,14 +100,22 @@ static int no_systemd(const char *what, struct err *e)
 		"delegate a cgroup subtree and name it in cgroup.parent, or accept the risk with --unlimited.");
 }
 
+/* Once the unit hands on controllers only its leaf takes processes; before that, or after systemd pruned it, there is no leaf. */
+static int join_unit(char *unit)
+{
+	char leaf[] = "/owners", top[] = "";
+
+	return attach_self(unit, leaf) == 0 || attach_self(unit, top) == 0 ? 0 : -1;
+}
+
 int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struct err *e)
 {
 	char unit[64], path[CGROUP_PATH] = "";
 
 	FMT(unit, "bailey-%s.service", home_hash);
-	if (attach_self(unit) != 0) {
+	if (join_unit(unit) < 0) {
 		(void)make_unit(unit); /* failing because another command was quicker is fine */
-		if (attach_self(unit) != 0)
+		if (join_unit(unit) < 0)
 			return no_systemd("get a delegated cgroup from the user's systemd: no user manager answers", e);
 	}
 	for (int i = 0; !inside_unit(unit, path, sizeof path); i++) {
