@@ -75,7 +75,7 @@ like 'a command with control bytes is shown escaped' '*no\\x1b\[2J\\x0asuch*' "$
 expect_out 'a -- b*' 'what follows the command is its own' -- run echo a -- b --json
 expect_out '--help' "--help behind the command is its own" -- run -- printf %s --help
 expect_out 'bailey run: *--workspace*--timeout*' 'help on run' -- run --help
-for verb in run config 'config show' 'config check' log completion help version; do
+for verb in run config 'config show' 'config check' log completion help version doctor bench; do
 	# shellcheck disable=SC2086 # a sub-verb is a word of its own
 	expect_out "bailey $verb: *" "--help of $verb" -- $verb --help
 done

@@ -85,6 +85,13 @@ chmod 755 "$T/false" "$T/false/bailey-guest"
 false_guest() { # REASON NAME PERL: a guest that does this on its channel
 	BAILEY_LIBEXEC=$T/false expect_reason "$1" "$2" -- run -- -e 'open C, "+<&=3" or die; '"$3"
 }
-false_guest wire_malformed 'a guest that sends nonsense' 'syswrite C, "nonsense" x 9; sleep 9'
-false_guest wire_malformed 'a guest that sends a huge frame' 'syswrite C, "\xff" x 4096; sleep 9'
+false_guest wire_malformed 'a guest that sends nonsense' 'syswrite C, "nonsense" x 9'
+false_guest wire_malformed 'a guest that sends a huge frame' 'syswrite C, "\xff" x 4096'
+BAILEY_LIBEXEC=$T/false expect_end guest_lost 125 'a guest that ends without a word' -- \
+	-- -e 'exit 0'
+began=$SECONDS
+BAILEY_LIBEXEC=$T/false bailey run --timeout 1s -- \
+	-e 'open C, "+<&=3"; syswrite C, "x" x 99; sleep 60'
+between 'the deadline holds for a guest that sends nonsense' 0 20 $((SECONDS - began))
+is 'its status is no success' yes "$([ "$rc" -eq 0 ] || echo yes)"
 rm -r "$T/tree" "$T/false"

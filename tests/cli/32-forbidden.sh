@@ -28,14 +28,20 @@ expect_reason mount_source_missing 'a magic link to a descriptor' -- \
 old_home=$HOME
 export HOME=$T/homes/one
 mkdir -p "$HOME/project/src" "$HOME/.config/other" "$HOME/.local/share/other"
-trees=(.ssh .aws .gnupg .docker .config/gcloud .azure .kube .claude .codex .gemini .grok .qwen \
-	.config/opencode
-	.local/share/opencode .config/gh .antigravity .local/share/bailey)
+trees=(.ssh .aws .gnupg .docker .kube .azure .oci .password-store .terraform.d .mozilla
+	.antigravity .claude .codex .cursor .gemini .grok .qwen .colima .lima .rd
+	.config/{chromium,gcloud,gh,github-copilot,google-chrome,op,opencode,rclone}
+	.local/share/{bailey,containers,docker,keyrings,opencode})
 for tree in "${trees[@]}"; do
 	mkdir -p "$HOME/$tree/inside"
 done
-for file in .netrc .npmrc .git-credentials .claude.json; do
+mkdir "$HOME/.cargo" "$HOME/.m2" "$HOME/.config/containers"
+for file in .netrc .npmrc .pypirc .git-credentials .vault-token .claude.json .bash_history \
+	.cargo/credentials.toml .m2/settings.xml .config/containers/auth.json; do
 	echo secret >"$HOME/$file"
+done
+for dir in .cargo .m2 .config/containers; do
+	forbidden "home: $dir, which holds a file of keys" "$HOME/$dir"
 done
 forbidden 'a home directory' "$HOME"
 forbidden 'a home directory with a slash' "$HOME/"
@@ -72,6 +78,82 @@ HOME=$T/homes2/empty forbidden 'a home with nothing in it' "$T/homes2/empty"
 HOME=$T/homes2/empty forbidden 'what lies above a home with nothing in it' "$T/homes2"
 export HOME=$old_home
 
+# By name, wherever they lie: the homes that no list names, and copies of them.
+mkdir -p "$T/w/elsewhere/.ssh/inside" "$T/w/elsewhere/.sshd" "$T/w/elsewhere/.claude/worktrees/one"
+forbidden 'a directory named .ssh' "$T/w/elsewhere/.ssh"
+forbidden 'what lies in a directory named .ssh' "$T/w/elsewhere/.ssh/inside"
+allowed 'a name that only begins so' "$T/w/elsewhere/.sshd"
+allowed "a project's own .claude" "$T/w/elsewhere/.claude/worktrees/one"
+
+# What is absent, for those who could make it.
+writable() { # DIR: sets words
+	words=(run "${rw[@]}" --mount "$1:/mnt:rw" -- true)
+}
+mkdir -p "$T/homes3/me/.local" "$T/homes3/me/.config/other" "$T/homes3/me/project"
+export HOME=$T/homes3/me
+for dir in .local .config; do
+	writable "$HOME/$dir"
+	text='*could make*try: Mount it read-only*' \
+		expect_reason mount_forbidden "writable, and keys could be made in it: $dir" -- "${words[@]}"
+	allowed "the same read-only: $dir" "$HOME/$dir"
+done
+writable "$HOME/project"
+expect_rc 0 'writable: a project' -- "${words[@]}"
+ln -s ../project/gh "$HOME/.config/gh"
+writable "$HOME/.config"
+expect_reason mount_forbidden 'writable, with a link that could be replaced' -- "${words[@]}"
+rm "$HOME/.config/gh"
+export HOME=$old_home
+
+# Bailey's own programs: the next run would start what a sandbox has put there.
+mkdir -p "$T/w/own"
+cp -a "$(dirname "$BAILEY")/.." "$T/w/own/stage"
+with_own() { # NAME RC PATH
+	writable "$3"
+	try "$T/w/own/stage/bin/bailey" "${words[@]}"
+	if [ "$2" = 0 ]; then
+		is "$1" 0 "$rc"
+	else
+		refusal mount_forbidden '*try: Mount it read-only*' "$1"
+	fi
+}
+mkdir "$T/w/own/stage/project"
+with_own "writable, with bailey in it" 125 "$T/w/own"
+with_own "writable: where bailey lies" 125 "$T/w/own/stage/bin"
+with_own "writable: where bailey-guest lies" 125 "$T/w/own/stage/libexec"
+with_own "writable: a directory beside them" 0 "$T/w/own/stage/project"
+try "$T/w/own/stage/bin/bailey" run --workspace "$T/w/own" -- true
+is 'read-only, with bailey in it' 0 "$rc"
+
+# Directories of many programs, as wholes.
+for dir in /tmp /var/tmp /dev/shm /var/log /run/user; do
+	[ ! -d "$dir" ] || forbidden "as a whole: $dir" "$dir"
+done
+mkdir -p "$T/w/runtime/sub"
+XDG_RUNTIME_DIR=$T/w/runtime forbidden 'as a whole: $XDG_RUNTIME_DIR' "$T/w/runtime"
+XDG_RUNTIME_DIR=$T/w/runtime allowed 'a directory in $XDG_RUNTIME_DIR' "$T/w/runtime/sub"
+mkdir -p "$T/w/t/tmux-$(id -u)"
+TMUX_TMPDIR=$T/w/t forbidden 'a directory with the sockets of tmux' "$T/w/t"
+allowed 'which is fine for others' "$T/w/t"
+below_tmp=$(mktemp -d /tmp/bailey-cli.XXXXXX)
+allowed 'a directory in /tmp' "$below_tmp"
+rmdir "$below_tmp"
+
+# A directory that is gone.
+mkdir "$T/w/gone"
+gone() { # WORD...
+	# shellcheck disable=SC2317 # called through try
+	(cd "$T/w/gone" && rmdir "$T/w/gone" && exec "$BAILEY" "$@")
+}
+try gone run --workspace . -- true
+refusal mount_source_missing '*' 'the current directory, removed'
+
+# One that its owner has closed to us.
+if [ "$(id -u)" -ne 0 ] && [ -d /root ] && [ ! -x /root ]; then
+	text='*as a whole*' expect_reason mount_forbidden 'a closed directory is named as what it is' -- \
+		run --mount /root:/mnt -- true
+fi
+
 # Homes of the password file.
 listed=$(getent passwd "$(id -u)" | cut -d: -f6)
 if [ -d "$listed" ]; then
@@ -86,55 +168,170 @@ expect_reason mount_forbidden 'an image that holds it' -- run --image "$T" -- tr
 
 # Sockets that give the host away.
 cat >"$T/listen.pl" <<'PERL'
-use IO::Socket::UNIX; unlink $ARGV[0];
-my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die "listen: $!";
+use Socket; use IO::Socket::UNIX; unlink $ARGV[0];
+my @how = $ARGV[1] ? (Type => SOCK_DGRAM) : (Listen => 1);
+my $s = IO::Socket::UNIX->new(Local => $ARGV[0], @how) or die "listen: $!";
 open my $f, ">", "$ARGV[0].up"; sleep 600;
 PERL
 mkdir -p "$T/w/sock" "$T/w/run"
-listen() { # PATH
-	start perl "$T/listen.pl" "$1"
+listen() { # PATH [dgram]
+	start perl "$T/listen.pl" "$@"
+	disown # or the shell tells of its end
 	until_true 100 [ -e "$1.up" ] || not_ok "the listener is up" "$(cat "$T/bg.err")"
 }
-listen "$T/w/sock/docker.sock"
+bound() { # PATH: leaves a socket that nobody listens on
+	perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, sockaddr_un($ARGV[0])) or die $!' \
+		"$1"
+}
+bound "$T/w/sock/s"
 expect_reason model_socket_missing 'a plain file is no socket' -- \
 	run --model-socket "$T/listen.pl" -- true
 expect_reason model_socket_missing 'no socket at all' -- run --model-socket "$T/none" -- true
 expect_reason model_socket_missing 'a directory is no socket' -- run --model-socket "$T/w/sock" -- \
 	true
 for name in DOCKER_HOST CONTAINER_HOST; do
-	export $name="unix://$T/w/sock/docker.sock"
+	export $name="unix://$T/w/sock/s"
 	expect_reason mount_forbidden "the socket of $name" -- \
-		run --model-socket "$T/w/sock/docker.sock" -- true
+		run --model-socket "$T/w/sock/s" -- true
 	forbidden "a directory with the socket of $name" "$T/w/sock"
 	unset $name
 done
-SSH_AUTH_SOCK=$T/w/sock/docker.sock expect_reason mount_forbidden 'the socket of SSH_AUTH_SOCK' -- \
-	run --model-socket "$T/w/sock/docker.sock" -- true
-SSH_AUTH_SOCK=$T/w/sock/docker.sock forbidden 'a directory with the socket of SSH_AUTH_SOCK' \
-	"$T/w/sock"
-ln -s docker.sock "$T/w/sock/model.sock"
-DOCKER_HOST=unix://$T/w/sock/docker.sock expect_reason mount_forbidden 'it by another name' -- \
+SSH_AUTH_SOCK=$T/w/sock/s expect_reason mount_forbidden 'the socket of SSH_AUTH_SOCK' -- \
+	run --model-socket "$T/w/sock/s" -- true
+SSH_AUTH_SOCK=$T/w/sock/s forbidden 'a directory with the socket of SSH_AUTH_SOCK' "$T/w/sock"
+DBUS_SESSION_BUS_ADDRESS=unix:path=$T/w/sock/s,guid=0 \
+	expect_reason mount_forbidden 'the socket of DBUS_SESSION_BUS_ADDRESS' -- \
+	run --model-socket "$T/w/sock/s" -- true
+ln -s s "$T/w/sock/model.sock"
+DOCKER_HOST=unix://$T/w/sock/s expect_reason mount_forbidden 'it by another name' -- \
 	run --model-socket "$T/w/sock/model.sock" -- true
-XDG_RUNTIME_DIR=$T/w/sock expect_reason mount_forbidden 'docker.sock of XDG_RUNTIME_DIR' -- \
-	run --model-socket "$T/w/sock/docker.sock" -- true
-expect_rc 0 'any other socket is fine' -- run --model-socket "$T/w/sock/docker.sock" -- true
+bound "$T/w/sock/bus"
+XDG_RUNTIME_DIR=$T/w/sock expect_reason mount_forbidden 'the bus of XDG_RUNTIME_DIR' -- \
+	run --model-socket "$T/w/sock/bus" -- true
+expect_rc 0 'any other socket is fine' -- run --model-socket "$T/w/sock/s" -- true
+mkdir -p "$T/w/tmux-0" "$T/w/tmux-notes" "$T/w/ssh-x" "$T/homes4/.gnupg"
+for name in sock/docker.sock sock/S.gpg-agent.ssh sock/wayland-0 tmux-0/default ssh-x/agent.7; do
+	bound "$T/w/$name"
+	text='*a name like*' expect_reason mount_forbidden "a model socket by name: $name" -- \
+		run --model-socket "$T/w/$name" -- true
+done
+bound "$T/w/tmux-notes/model.sock"
+expect_rc 0 'a name that only looks like one' -- run --model-socket "$T/w/tmux-notes/model.sock" -- \
+	true
+bound "$T/homes4/.gnupg/any"
+HOME=$T/homes4 expect_reason mount_forbidden 'a socket among keys' -- \
+	run --model-socket "$T/homes4/.gnupg/any" -- true
+
+# Sockets below a directory: whoever listens could be asked to run commands outside.
+mkdir -p "$T/w/project/deep/run" "$T/w/project/other" "$T/w/copy"
+reaches() { # NAME SOCKET PATH
+	text="*the socket '$2'*try: Stop the program*" expect_reason mount_forbidden "socket: $1" -- \
+		run --mount "$3:/mnt" -- true
+}
+allowed 'no socket yet' "$T/w/project"
+listen "$T/w/project/deep/run/tmux"
+reaches 'in a directory below' "$T/w/project/deep/run/tmux" "$T/w/project"
+reaches 'in the directory' "$T/w/project/deep/run/tmux" "$T/w/project/deep/run"
+expect_reason mount_forbidden 'socket: in a workspace' -- run --workspace "$T/w/project" -- true
+expect_reason mount_forbidden 'socket: in a writable workspace' -- \
+	run "${rw[@]}" --workspace "$T/w/project:rw" -- true
+allowed 'beside the socket' "$T/w/project/other"
 stop_all
+until_true 100 eval '! grep -q project/deep/run/tmux /proc/net/unix'
+allowed 'the program has ended and left its socket' "$T/w/project"
+ln -s project/deep "$T/w/link"
+listen "$T/w/link/run/linked"
+reaches 'bound through a link' "$T/w/link/run/linked" "$T/w/project"
+stop_all
+listen "$T/w/project/deep/datagrams" dgram
+reaches 'for datagrams' "$T/w/project/deep/datagrams" "$T/w/project"
+stop_all
+old_dir=$PWD
+cd "$T/w/project"
+listen relative
+cd "$old_dir"
+reaches 'bound by a relative name' relative "$T/w/project"
+stop_all
+listen "$T/w/model.sock"
+expect_rc 0 'the model socket beside the workspace' -- \
+	run --workspace "$T/w/copy" --model-socket "$T/w/model.sock" -- true
+stop_all
+
+# More users than anybody looks at, and services with keys; the runtime directory without its variable.
+mkdir -p "$T/users/victim/.codex/inside" "$T/users/service/.kube" "$T/users/service/data"
+for ((i = 0; i < 300; i++)); do
+	echo "u$i:x:$((2000 + i)):100::/nonexistent/$i:/bin/sh"
+done >"$T/passwd"
+cat >>"$T/passwd" <<END
+victim:x:3000:100::$T/users/victim:/bin/sh
+service:x:600:100::$T/users/service:/usr/sbin/nologin
+END
+private() { # NAME REASON SCRIPT ARGUMENT...
+	local name=$1 reason=$2
+	shift 2
+	try in_private_mounts "$@"
+	if [ "$reason" = 0 ]; then
+		is "$name" 0 "$rc"
+	else
+		refusal "$reason" '*' "$name"
+	fi
+}
+if can_mount; then
+	listed='mounter bind /etc/passwd "$1"; back "$BAILEY" run --mount "$2:/mnt" -- true'
+	private 'the last of 300 homes' mount_forbidden "$listed" "$T/passwd" "$T/users/victim"
+	private 'keys in the last of 300 homes' mount_forbidden \
+		"$listed" "$T/passwd" "$T/users/victim/.codex/inside"
+	private "a service's home with keys" mount_forbidden "$listed" "$T/passwd" "$T/users/service"
+	private "a service's home without them" 0 "$listed" "$T/passwd" "$T/users/service/data"
+	private "the runtime directory's bus without a variable" mount_forbidden '
+		mounter tmpfs /run ""
+		mkdir -p "/run/user/$(id -u)"
+		perl -MSocket -e "socket(S, AF_UNIX, SOCK_STREAM, 0); bind(S, sockaddr_un(shift)) or die" \
+			"/run/user/$(id -u)/bus"
+		unset XDG_RUNTIME_DIR
+		back "$BAILEY" run --model-socket "/run/user/$(id -u)/bus" -- true'
+else
+	skip 'another list of users' 'no private mounts here'
+fi
 
 # The same objects by a bind mount.
 if can_mount; then
 	alias_script='mounter bind "$2" "$1"; back "$BAILEY" run --mount "$2:/mnt" -- true'
-	mkdir -p "$T/w/alias" "$T/w/alias2/sub"
+	mkdir -p "$T/w/alias" "$T/w/alias2/sub" "$T/w/kept/.aws/inside" "$T/w/plain"
+	echo secret >"$T/w/alias2/file"
 	for dir in /etc /run "$BAILEY_HOME"; do
 		try in_private_mounts "$alias_script" "$dir" "$T/w/alias"
 		refusal mount_forbidden '*alias*' "a bind mount of $dir"
 	done
-	try in_private_mounts "$alias_script" /etc/ssl "$T/w/alias"
-	refusal mount_forbidden '*alias*' 'a bind mount of what lies inside'
-	# a normal user clones a mount with those below it, so that is where this could go wrong
-	try in_private_mounts \
-		'mounter bind "$2/sub" "$1"; back "$BAILEY" run --mount "$2:/mnt" -- ls /mnt/sub' \
-			/etc "$T/w/alias2"
-	holds 'a bind mount below the source shows nothing' [ ! -s "$T/out" ]
+	for dir in /etc/alternatives "$BAILEY_HOME/images" "$T/w/kept/.aws/inside"; do
+		try in_private_mounts "$alias_script" "$dir" "$T/w/alias"
+		refusal mount_forbidden '*alias*' "a bind mount of what lies inside: $dir"
+	done
+	private 'a bind mount of a harmless directory' 0 "$alias_script" "$T/w/plain" "$T/w/alias"
+
+	# a normal user clones a mount with those below it; for root nothing of them is shown
+	nested='mounter bind "$2" "$1"; back "$BAILEY" run --mount "${2%/*}:/mnt" -- ls /mnt/sub'
+	for dir in /etc /etc/alternatives /dev/shm "$BAILEY_HOME" "$T/w/kept/.aws/inside"; do
+		try in_private_mounts "$nested" "$dir" "$T/w/alias2/sub"
+		holds "a bind mount below the source shows nothing: $dir" [ ! -s "$T/out" ]
+		[ "$who" = root ] ||
+			refusal mount_forbidden "*'$T/w/alias2/sub' is mounted in it*" "and is refused: $dir"
+	done
+	try in_private_mounts "${nested/ls*/cat /mnt/file}" /etc/passwd "$T/w/alias2/file"
+	if [ "$who" = root ]; then
+		holds 'a file mounted below the source is not shown' grep -qx secret "$T/out"
+	else
+		refusal mount_forbidden "*'$T/w/alias2/file' is mounted in it*" 'a file mounted below the source'
+	fi
+	private 'a harmless mount below the source' 0 "$nested" "$T/w/plain" "$T/w/alias2/sub"
+	private 'a file system of its own below the source' 0 \
+		'mounter tmpfs "$1/sub" ""; back "$BAILEY" run --mount "$1:/mnt" -- ls /mnt/sub' "$T/w/alias2"
+	listen "$T/w/plain/s"
+	private 'a socket by a mount of its directory' mount_forbidden "$alias_script" "$T/w/plain" \
+		"$T/w/alias"
+	[ "$who" = root ] || private 'a socket in a mount below the source' mount_forbidden \
+		"$nested" "$T/w/plain" "$T/w/alias2/sub"
+	stop_all
 else
 	skip 'bind mounts' 'no private mounts here'
 fi

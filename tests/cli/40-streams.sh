@@ -116,7 +116,7 @@ rc=0
 	ulimit -v 60000
 	exec "$BAILEY" run --json -- head -c 16M /dev/zero
 ) >"$T/out" 2>"$T/err" </dev/null || rc=$?
-holds 'no memory for the report' refused_as_json no_memory 125
+holds 'no memory for the report is a refusal' refused_as_json no_memory 125
 rc=0
 (
 	ulimit -n 6

@@ -58,7 +58,7 @@ terminal 'what is typed arrives, and is shown once' 4 $'ready\nsome words\ngot: 
 pty 24 80 $'wait ready\nsend word\\x04\\x04' run -t -- sh -c 'echo ready; cat; exit 5'
 terminal 'Ctrl-D is the end of input' 5 '*'
 pty 24 80 $'wait ready\nsend secret\\n\nwait got' run -t -- \
-	bash -c 'echo ready; read -r -s a; echo "got ${#a}"'
+	sh -c 'stty -echo; echo ready; read -r a; echo "got ${#a}"; stty echo'
 terminal 'what is typed without echo is not shown' 0 $'ready\ngot 6\n*'
 pty 24 80 $'wait [$] \nsend echo $((6 * 7))\\n\nwait 42\nsend exit 7\\n' run -it -- sh
 terminal 'a shell' 7 '*42*modes: same'

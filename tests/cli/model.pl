@@ -140,7 +140,7 @@ if ($mode eq 'serve') {
 	print rest($s);
 	put($s, pattern(300000)) or print 'closed';
 	shutdown $s, 1;
-	# the sandbox ends with its command and what is still on its way with that: ask what has arrived
+	# the sandbox ends with its command, and what is still on its way with that: ask what came
 	for (1 .. 100) {
 		my $seen = rest(dial("SEEN\n"));
 		print($seen), last if length $seen;

@@ -114,7 +114,8 @@ leak_test() { # COUNT
 	done
 	perl "$here/sandboxes.pl" "$1" 4 "$mark" "$BAILEY" >"$T/kinds"
 	check_kinds "$T/kinds"
-	between 'all were made' "$1" "$1" "$(awk -F '\t' '$1 != "wrong" { n += $2 } END { print n + 0 }' "$T/kinds")"
+	is 'all were made' "$1" \
+		"$(awk -F '\t' '$1 != "wrong" { n += $2 } END { print n + 0 }' "$T/kinds")"
 	is 'no process is left' '' "$(until_true 10 none_marked "$mark" || marked "$mark")"
 	bailey run -- true
 	is 'no cgroup is left behind the sweep' '' "$(cgroups)"
@@ -167,7 +168,8 @@ main() {
 		leak_test "${n:-1000}"
 		if [ -z "$only_here" ]; then
 			prepare_user
-			run_as_user bash "$user_dir/tests/leak/run.sh" --here "${n:-300}" >"$T/user.log" 2>&1 || true
+			run_as_user bash "$user_dir/tests/leak/run.sh" --here "${n:-300}" \
+				>"$T/user.log" 2>&1 || true
 			add_log user "$T/user.log"
 		fi
 	fi

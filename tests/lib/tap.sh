@@ -78,10 +78,15 @@ left() {
 # Runs a command to its end, at most $limit seconds (a function: without a limit); sets rc and
 # leaves $T/out and $T/err.
 try() { # COMMAND...
-	local guard=(timeout -s KILL "${limit:-60}")
-	[ "$(type -t "$1")" != function ] || guard=()
 	rc=0
-	${guard[@]+"${guard[@]}"} "$@" >"$T/out" 2>"$T/err" </dev/null || rc=$?
+	if [ "$(type -t "$1")" = function ]; then
+		"$@" >"$T/out" 2>"$T/err" </dev/null || rc=$?
+		return 0
+	fi
+	# timeout's own words (a host that has no timer left) stay out of the command's
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	timeout -s KILL "${limit:-60}" sh -c 'exec "$@" 2>"$0"' "$T/err" "$@" \
+		>"$T/out" 2>/dev/null </dev/null || rc=$?
 }
 
 bailey() { # WORD...
