@@ -42,6 +42,26 @@ static struct verdict open_device(char **arg)
 	return fd < 0 ? by_errno(-1) : success("opened");
 }
 
+/* Sets mode, or times, to what they are: the host's node is the same object. */
+static struct verdict chmod_device(char **arg)
+{
+	struct stat st;
+
+	if (stat(arg[0], &st) < 0)
+		return broken("stat");
+	return by_errno(chmod(arg[0], st.st_mode & 0777));
+}
+
+static struct verdict touch_device(char **arg)
+{
+	struct stat st;
+
+	if (stat(arg[0], &st) < 0)
+		return broken("stat");
+	return by_errno(utimensat(
+		AT_FDCWD, arg[0], (const struct timespec[2]){ st.st_atim, st.st_mtim }, 0));
+}
+
 const struct probe_case devices_cases[] = {
 	{ .name = "mknod-char",
 		.about = "Make a character device node",
@@ -53,6 +73,18 @@ const struct probe_case devices_cases[] = {
 		.args = "@WS@/node @DISK@",
 		.expect = "EPERM",
 		.run = mknod_block },
+	{ .name = "chmod-dev-null",
+		.about = "Change the mode of /dev/null",
+		.args = "/dev/null",
+		.options = "--user 0",
+		.expect = "EROFS",
+		.run = chmod_device },
+	{ .name = "touch-dev-null",
+		.about = "Change the times of /dev/null",
+		.args = "/dev/null",
+		.options = "--user 0",
+		.expect = "EROFS",
+		.run = touch_device },
 	{ .name = "dev-kmsg",
 		.about = "Open the kernel's log",
 		.args = "/dev/kmsg",

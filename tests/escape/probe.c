@@ -28,6 +28,8 @@ static const struct probe_case *const tables[] = {
 	ipc_cases,
 	limits_cases,
 	outlive_cases,
+	hogs_cases,
+	inherited_cases,
 	image_cases,
 };
 
@@ -41,10 +43,10 @@ static void print_rows(bool table)
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
 		for (const struct probe_case *c = tables[i]; c->name; c++) {
 			if (table)
-				printf("%s\x1f%u\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\n", c->name,
-					c->flags, or_empty(c->args), or_empty(c->expect),
+				printf("%s\x1f%u\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\n",
+					c->name, c->flags, or_empty(c->args), or_empty(c->expect),
 					or_empty(c->options), or_empty(c->peer), or_empty(c->after),
-					c->about);
+					or_empty(c->wrap), c->about);
 			else if (!(c->flags & HELPER))
 				printf("%-24s %s\n", c->name, c->about);
 		}

@@ -24,6 +24,7 @@ enum {
 	NEEDS_TTY = 2,    /* run under a terminal of the runner's */
 	EACH_FD = 8,      /* run inside once for every @FD@ from 3 to 40; one success is enough */
 	HELPER = 4,       /* not an attack: a peer, or an `after` command */
+	PEER_STAYS = 16,  /* the peer ends only behind `after` */
 };
 
 /* A row.  In args, options, peer and after the runner replaces @NAME@ (its objects) and
@@ -38,6 +39,7 @@ struct probe_case {
 	const char *options; /* of bailey run */
 	const char *peer;  /* a HELPER row and its arguments, running meanwhile on the same side */
 	const char *after; /* a HELPER row and its arguments, run on the host after either run */
+	const char *wrap; /* a command that starts either run with more rights; it may be refused */
 	unsigned flags;
 	struct verdict (*run)(char **arg);
 };
@@ -46,7 +48,7 @@ struct probe_case {
 extern const struct probe_case files_cases[], procs_cases[], guest_cases[], ns_cases[],
 	mountapi_cases[], syscalls_cases[], setid_cases[], creds_cases[], net_cases[], tty_cases[],
 	abi_cases[], procfs_cases[], limits_cases[], ipc_cases[], image_cases[], devices_cases[],
-	outlive_cases[];
+	outlive_cases[], hogs_cases[], inherited_cases[];
 
 struct verdict success(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 struct verdict blocked(const char *word);

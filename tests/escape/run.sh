@@ -248,7 +248,7 @@ start_peer() { # SIDE PEER
 	local words command i
 
 	expand "$1" "$2"
-	build_command "$1" "" "${words[@]}"
+	build_command "$1" "-i" "${words[@]}" # a peer ends with its input
 	[ "$1" != outside ] || command[0]=$scratch/victim # a copy, which may be overwritten
 	rm -f "$scratch/peer.in" && mkfifo "$scratch/peer.in"
 	"${command[@]}" <"$scratch/peer.in" >"$scratch/peer.out" 2>"$scratch/peer.err" &
@@ -305,16 +305,17 @@ run_side() { # SIDE: sets outcome and detail
 	if ((flags & 2)); then
 		command=("$probe" --with-tty "${command[@]}")
 	fi
-	command=(timeout --foreground -k 5 $((DEADLINE + 15)) "${command[@]}")
+	# shellcheck disable=SC2206 # the wrapper's words
+	command=(timeout --foreground -k 5 $((DEADLINE + 15)) $wrap "${command[@]}")
 	{ # without the shell's word on a peer that was killed meanwhile
 		(cd "$scratch/ws" && exec "${command[@]}") \
 			>"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
 	} 2>/dev/null
-	stop_peer
+	((flags & 16)) || stop_peer
 	judge "$name" "$status"
 	[ "$outcome" != broken ] || detail="$detail $(head -n 1 "$scratch/err")"
-	[ -n "$after" ] || return 0
-	after_run
+	[ -z "$after" ] || after_run
+	stop_peer
 }
 
 after_run() { # the host's own look at what the run left; it overrules all but a success
@@ -397,6 +398,11 @@ run_case() {
 		report "no control" "needs limits, and the runs are unlimited" ""
 		return
 	fi
+	# shellcheck disable=SC2086
+	if [ -n "$wrap" ] && ! $wrap true >/dev/null 2>&1; then
+		report "no control" "'$wrap' can't be done here" ""
+		return
+	fi
 	run_side outside
 	outside="$outcome $detail"
 	if [ "$outcome" != success ]; then
@@ -471,7 +477,7 @@ export BAILEY_ESCAPE_SECRET="a secret in the environment"
 make_objects
 sums=$(program_sums)
 check_sandbox
-while IFS=$SEP read -r name flags args expect options peer after about <&3; do
+while IFS=$SEP read -r name flags args expect options peer after wrap about <&3; do
 	((flags & 4)) && continue
 	wanted || continue
 	run_case

@@ -16,6 +16,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -178,6 +179,17 @@ static struct verdict do_ioperm(char **arg)
 	return by_errno(ioperm(0x80, 1, 1));
 }
 
+/* What was given can still be changed when a reader behind the pipe has checked it. */
+static struct verdict do_vmsplice(char **arg)
+{
+	static char page[4096] __attribute__((aligned(4096)));
+	const struct iovec give = { page, sizeof page };
+	int p[2];
+
+	(void)arg;
+	return pipe2(p, O_CLOEXEC) < 0 ? broken("pipe") : by_errno(vmsplice(p[1], &give, 1, 0));
+}
+
 /* The numbers are the kernel's for every architecture from 424 on. */
 static struct verdict do_number(char **arg)
 {
@@ -237,6 +249,10 @@ const struct probe_case syscalls_cases[] = {
 		.run = do_swapon },
 	{ .name = "syslog", .about = "Read the kernel's log", .expect = "EPERM", .run = do_syslog },
 	{ .name = "ioperm", .about = "Reach I/O ports", .expect = "EPERM", .run = do_ioperm },
+	{ .name = "vmsplice",
+		.about = "vmsplice: give pages to a pipe and change them afterwards",
+		.expect = "EPERM",
+		.run = do_vmsplice },
 	{ .name = "memfd-secret",
 		.about = "memfd_secret: memory that the host can't inspect",
 		.args = "447",

@@ -72,6 +72,31 @@ static struct verdict do_tioclinux(char **arg)
 	return in_child(child_tioclinux, arg);
 }
 
+/* The line discipline that it has; any other would be loaded by the host and attached (n_gsm,
+ * n_hdlc, slip: a row of CVEs). */
+static struct verdict child_tiocsetd(char **arg)
+{
+	int tty = own_terminal(), line = 0;
+
+	if (tty < 0)
+		return broken("terminal");
+	return by_errno(syscall(SYS_ioctl, tty, (unsigned long)number(arg[0]), &line));
+}
+
+static struct verdict do_tiocsetd(char **arg)
+{
+	return in_child(child_tiocsetd, arg);
+}
+
+/* On what is no terminal: outside the kernel's own code says so, and the console stays. */
+static struct verdict do_tioccons(char **arg)
+{
+	int p[2];
+
+	(void)arg;
+	return pipe2(p, O_CLOEXEC) < 0 ? broken("pipe") : reached(ioctl(p[1], TIOCCONS, NULL));
+}
+
 static struct verdict push_into_stdin(char **arg)
 {
 	char c = ' ';
@@ -139,6 +164,20 @@ const struct probe_case tty_cases[] = {
 		.about = "TIOCLINUX: paste on a virtual console",
 		.expect = "EPERM",
 		.run = do_tioclinux },
+	{ .name = "tiocsetd",
+		.about = "TIOCSETD: have the host load a line discipline",
+		.args = "0x5423",
+		.expect = "EPERM",
+		.run = do_tiocsetd },
+	{ .name = "tiocsetd-high-bits",
+		.about = "The same with high bits set",
+		.args = "0xdeadbeef00005423",
+		.expect = "EPERM",
+		.run = do_tiocsetd },
+	{ .name = "tioccons",
+		.about = "TIOCCONS: redirect the machine's console",
+		.expect = "EPERM",
+		.run = do_tioccons },
 	{ .name = "tty-stdin",
 		.about = "CVE-2017-5226: push into the caller's terminal by standard input",
 		.expect = "EPERM|ENOTTY",
