@@ -33,6 +33,8 @@ cli              self  240 tests/cli/run.sh
 cli-user         user  240 tests/cli/run.sh
 escape           self  300 tests/escape/run.sh
 escape-user      user  300 tests/escape/run.sh
+walls            self   60 tests/bench/same-walls.sh
+walls-user       user   60 tests/bench/same-walls.sh
 leak             self  420 tests/leak/run.sh
 agents           self  420 tests/agents/run.sh
 package-build    self  420 tests/agents/package-build.sh
