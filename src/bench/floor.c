@@ -395,7 +395,7 @@ static void set_limits(void)
 	static const struct {
 		__rlimit_resource_t what;
 		rlim_t most;
-	} caps[] = { { RLIMIT_CORE, 1 }, { RLIMIT_SIGPENDING, 1024 }, { RLIMIT_MSGQUEUE, 81920 },
+	} caps[] = { { RLIMIT_CORE, 1 }, { RLIMIT_SIGPENDING, 1024 }, { RLIMIT_MSGQUEUE, 96 << 10 },
 		{ RLIMIT_MEMLOCK, 8 << 20 }, { RLIMIT_NOFILE, 65536 }, { RLIMIT_RTPRIO, 0 },
 		{ RLIMIT_NICE, 0 } };
 	const struct sched_param normal = { .sched_priority = 0 };

@@ -229,47 +229,26 @@ static void remove_dir(int parent, const char *name)
 
 void cgroup_remove(struct cgroup *c, const struct cgroup_tree *t)
 {
-	/* the first hierarchy last: it is the one that a sweep looks at */
+	/* the first hierarchy last: it is the one that is listed */
 	for (unsigned i = t->n; i-- > 0;) {
 		c->dir[i] = close_fd(c->dir[i]);
 		remove_dir(t->dir[i], c->name);
 	}
 }
 
-struct sweep {
-	const struct cgroup_tree *tree;
-	unsigned removed;
-};
-
-/* Every process in a dead owner's cgroup is on its way out (its parent-death signal); make sure. */
-static void sweep_one(const struct sweep *s, const char *name)
-{
-	struct cgroup c = { .dir = { -1, -1, -1, -1, -1 } };
-
-	str_format(c.name, sizeof c.name, "%s", name);
-	if (s->tree->kind == CGROUP_V2) {
-		c.dir[0] = openat(s->tree->dir[0], name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (c.dir[0] >= 0)
-			cgroup_kill(&c, s->tree);
-	}
-	cgroup_remove(&c, s->tree);
-}
-
-static int each_of_home(const struct cgroup_tree *t, const char *home_hash,
+/* Calls each() for every name of ours in one hierarchy; home_hash NULL: of any home. */
+static int each_name(const struct cgroup_tree *t, unsigned hierarchy, const char *home_hash,
 	void (*each)(void *arg, const char *name, const char *id, bool alive), void *arg, struct err *e)
 {
 	_cleanup_closedir_ DIR *d = NULL;
-	int fd;
+	int fd = openat(t->dir[hierarchy], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (!t->n)
-		return 0;
-	fd = openat(t->dir[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
 		int saved = errno;
 
 		fd = close_fd(fd);
-		return err_set(e, R_LIMITS_UNENFORCED, saved, "list cgroup '%s'", t->path[0]);
+		return err_set(e, R_LIMITS_UNENFORCED, saved, "list cgroup '%s'", t->path[hierarchy]);
 	}
 	for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
 		char id[SPEC_ID_LEN];
@@ -281,25 +260,45 @@ static int each_of_home(const struct cgroup_tree *t, const char *home_hash,
 	return 0;
 }
 
+struct sweep {
+	const struct cgroup_tree *tree;
+	unsigned hierarchy, removed;
+};
+
+/* Every process in a dead owner's cgroup is on its way out (its parent-death signal); make sure. */
 static void sweep_each(void *arg, const char *name, const char *id, bool alive)
 {
 	struct sweep *s = arg;
+	int parent = s->tree->dir[s->hierarchy];
 
 	(void)id;
 	if (alive)
 		return;
-	sweep_one(s, name);
+	if (s->tree->kind == CGROUP_V2) {
+		_cleanup_close_ int dir = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (dir >= 0)
+			(void)write_file_at(dir, "cgroup.kill", "1");
+	}
+	remove_dir(parent, name);
 	s->removed++;
 }
 
+/* Each hierarchy by itself: a caller in another cgroup of one of them would else leave the rest behind for ever. */
 int cgroup_sweep(const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e)
 {
+	/* root's directories are all root's, and a home that is no longer used has nobody else to sweep for it */
+	const char *home = geteuid() == 0 ? NULL : home_hash;
 	struct sweep s = { .tree = t };
 
-	/* root's directories are all root's, and a home that is no longer used has nobody else to sweep for it */
-	if (each_of_home(t, geteuid() == 0 ? NULL : home_hash, sweep_each, &s, e) < 0)
-		return -1;
-	*ret_removed = s.removed;
+	*ret_removed = 0;
+	for (; s.hierarchy < t->n; s.hierarchy++) {
+		s.removed = 0;
+		if (each_name(t, s.hierarchy, home, sweep_each, &s, e) < 0)
+			return -1;
+		if (s.removed > *ret_removed)
+			*ret_removed = s.removed;
+	}
 	return 0;
 }
 
@@ -321,5 +320,5 @@ int cgroup_list(const struct cgroup_tree *t, const char *home_hash, void (*each)
 {
 	struct listing l = { each, arg };
 
-	return each_of_home(t, home_hash, list_each, &l, e);
+	return t->n ? each_name(t, 0, home_hash, list_each, &l, e) : 0;
 }

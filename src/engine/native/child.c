@@ -326,7 +326,7 @@ static void cap_limit(int what, rlim_t most)
 static void cap_shared_limits(void)
 {
 	cap_limit(RLIMIT_SIGPENDING, 1024);
-	cap_limit(RLIMIT_MSGQUEUE, 81920);	/* bytes: one queue of the default size */
+	cap_limit(RLIMIT_MSGQUEUE, 96 << 10);	/* bytes: one queue of the default size, with its bookkeeping */
 	cap_limit(RLIMIT_MEMLOCK, 8 << 20);	/* the kernel's own default since 5.16 */
 	cap_limit(RLIMIT_NOFILE, 65536);	/* also bounds descriptors in flight over sockets */
 }
@@ -351,7 +351,6 @@ static void set_limits(void)
 
 	check(setrlimit(RLIMIT_CORE, &core) == 0 || errno == EPERM, STEP_RLIMIT);
 	cap_shared_limits();
-	reset_scheduling();
 	(void)umask(022);
 	/* handlers end with exec; what was ignored would stay so */
 	for (int sig = 1; sig < SIGRTMIN; sig++)
@@ -432,6 +431,7 @@ void child_run(const struct child_plan *plan)
 
 	control_fd = c.control;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	reset_scheduling(); /* first: a cgroup v1 without real-time shares takes no real-time process */
 	join_cgroups(&c);
 	if (c.root)
 		wait_for_parent();
