@@ -154,6 +154,71 @@ static void test_link_is_not_followed(void **state)
 	assert_int_equal(access(target, F_OK), -1);
 }
 
+static void put_aside(const char *as)
+{
+	char logs[64];
+
+	log_event(LOG_INFO, "makes the directory", NULL);
+	assert_int_equal(rename(FMT(logs, "%s/log", root), as), 0);
+}
+
+/* Whoever could replace the directory would otherwise choose where the owner writes. */
+static void test_link_for_the_directory_is_not_followed(void **state)
+{
+	char aside[64], logs[64], file[80];
+
+	(void)state;
+	put_aside(FMT(aside, "%s/aside", root));
+	assert_int_equal(unlink(FMT(file, "%s/bailey.jsonl", aside)), 0);
+	assert_int_equal(symlink("aside", FMT(logs, "%s/log", root)), 0);
+	log_event(LOG_INFO, "x", NULL);
+	assert_int_equal(access(file, F_OK), -1);
+	assert_int_equal(unlink(logs), 0);
+	assert_int_equal(rmdir(aside), 0);
+}
+
+static void test_directory_of_another_is_not_used(void **state)
+{
+	char logs[64];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	log_event(LOG_INFO, "makes the directory", NULL);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(chown(FMT(logs, "%s/log", root), 12345, 12345), 0);
+	log_event(LOG_INFO, "x", NULL);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(rmdir(logs), 0);
+}
+
+/* A second name could be that of any file on the file system. */
+static void test_second_name_is_not_written(void **state)
+{
+	char other[64];
+	struct stat st;
+
+	(void)state;
+	log_event(LOG_INFO, "makes the directory", NULL);
+	assert_int_equal(truncate(path, 0), 0);
+	assert_int_equal(link(path, FMT(other, "%s/other", root)), 0);
+	log_event(LOG_INFO, "x", NULL);
+	assert_int_equal(stat(other, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	assert_int_equal(unlink(other), 0);
+}
+
+static void test_pipe_does_not_block(void **state)
+{
+	(void)state;
+	log_event(LOG_INFO, "makes the directory", NULL);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	(void)alarm(10);
+	log_event(LOG_INFO, "x", NULL);
+	(void)alarm(0);
+}
+
 static void test_more_fields_than_the_maximum(void **state)
 {
 	const char *text;
@@ -183,6 +248,11 @@ int main(void)
 		cmocka_unit_test_teardown(test_only_one_old_file_is_kept, remove_files),
 		cmocka_unit_test_teardown(test_below_the_maximum_stays, remove_files),
 		cmocka_unit_test_teardown(test_link_is_not_followed, remove_files),
+		cmocka_unit_test_teardown(
+			test_link_for_the_directory_is_not_followed, remove_files),
+		cmocka_unit_test_teardown(test_directory_of_another_is_not_used, remove_files),
+		cmocka_unit_test_teardown(test_second_name_is_not_written, remove_files),
+		cmocka_unit_test_teardown(test_pipe_does_not_block, remove_files),
 		cmocka_unit_test_teardown(test_more_fields_than_the_maximum, remove_files),
 		cmocka_unit_test(test_level_names),
 	};

@@ -1,7 +1,8 @@
 /* Which objects of the host may be shown in a sandbox.
  *
  * A client's path is opened here, once, with the client's own rights; from then on only the descriptor counts.  Objects are
- * compared by device and inode and never by name, so links, bind mounts and odd spellings change nothing. */
+ * compared by device and inode, so links, bind mounts and odd spellings change nothing; a few names (NAME in forbidden.def) are
+ * refused besides, wherever they lie. */
 #pragma once
 #include <stdbool.h>
 
@@ -24,3 +25,6 @@ struct admit {
 /* Opens and checks; *ret_fd is O_PATH and the caller's.  Refusals: R_MOUNT_SOURCE_MISSING, R_MOUNT_SOURCE_RELATIVE,
  * R_MOUNT_FORBIDDEN, R_WORKSPACE_NOT_OWNED, R_WORKSPACE_ROOT_OWNED, R_IMAGE_MISSING, R_SOCKET_MISSING, R_DISK_FULL. */
 int admit_open(const struct admit *a, int *ret_fd, struct err *e);
+
+/* What is forbidden is looked up at the first call and kept; a program that lives on calls this before the next client. */
+void admit_forget(void);

@@ -247,9 +247,9 @@ listen "$T/w/project/deep/datagrams" dgram
 reaches 'for datagrams' "$T/w/project/deep/datagrams" "$T/w/project"
 stop_all
 old_dir=$PWD
-cd "$T/w/project"
+cd "$T/w/project" || exit
 listen relative
-cd "$old_dir"
+cd "$old_dir" || exit
 reaches 'bound by a relative name' relative "$T/w/project"
 stop_all
 listen "$T/w/model.sock"
