@@ -4,8 +4,8 @@
 # before and after COUNT sandboxes (1000; a normal user 300) of all the kinds of sandboxes.pl, four
 # at a time, and one more run, which sweeps.  Started as root it does that as root and then as a
 # normal user with a delegated cgroup; --here is for the caller alone.
-# It works in a mount namespace of its own with an empty /tmp, so that every file there counts (not
-# where the program itself lies below /tmp).
+# It works in mount and pid namespaces of its own with an empty /tmp, so that every process and every
+# file there is one of the test's (not where the program itself lies below /tmp).
 # Needs bash, coreutils, util-linux and perl-base.
 set -eu
 export LC_ALL=C
@@ -18,6 +18,7 @@ root=$(cd "$here/../.." && pwd)
 . "$here/../lib/user.sh"
 
 only_here='' T=''
+host_mounts=9 # a descriptor of the list of mounts of the host's first process
 
 cleanup() {
 	cd /
@@ -40,8 +41,12 @@ count_network_namespaces() {
 	readlink /proc/[0-9]*/ns/net 2>/dev/null | sort -u | wc -l
 }
 
-count_mounts() { # PID
-	wc -l <"/proc/$1/mountinfo"
+count_mounts() { # self|host
+	if [ "$1" = host ]; then
+		wc -l <"/proc/self/fd/$host_mounts"
+	else
+		wc -l </proc/self/mountinfo
+	fi
 }
 
 count_files() { # DIRECTORY
@@ -63,13 +68,13 @@ counted() {
 	echo processes
 	echo network_namespaces
 	echo mounts self
-	[ ! -r /proc/1/mountinfo ] || echo mounts 1
+	[ ! -e "/proc/self/fd/$host_mounts" ] || echo mounts host
 	[ "$BAILEY_LEAK_INSIDE" = plain ] || echo files /tmp
 	echo files /run/bailey
 	echo home
 }
 
-# What other programs of this host do shows in some of these: the largest of five looks is taken
+# What other programs of this host do shows in the cgroups: the largest of five looks is taken
 # before, and after there is time to come down to it.
 count() { # THING [ARGUMENT]
 	"count_$1" "${@:2}"
@@ -150,10 +155,15 @@ main() {
 		case $BAILEY:$here in
 		/tmp/* | *:/tmp/*) BAILEY_LEAK_INSIDE=plain ;;
 		esac
+		if [ -r /proc/1/mountinfo ]; then
+			exec 9</proc/1/mountinfo
+		fi
 		# shellcheck disable=SC2016 # expanded inside
 		in_private_mounts '[ "$BAILEY_LEAK_INSIDE" = plain ] ||
 			mounter tmpfs /tmp mode=1777,size=64m
-			back "$@"' bash "$here/run.sh" ${only_here:+--here} ${n:+"$n"}
+			export -f back
+			unshare --pid --fork --kill-child --mount-proc bash -c "back \"\$@\"" bash "$@"' \
+			bash "$here/run.sh" ${only_here:+--here} ${n:+"$n"}
 		return
 	fi
 	trap cleanup EXIT
