@@ -214,18 +214,21 @@ static int missing(const struct admit *a, struct err *e)
 }
 
 /* A current directory that somebody has removed: it opens, but nothing can be made of it. */
-static bool is_deleted(int fd)
+static int check_deleted(const struct admit *a, int fd, struct err *e)
 {
-	struct stat st;
+	const size_t mark = strlen(" (deleted)");
 	char path[PATH_MAX];
+	struct stat st;
 	size_t n;
 
 	if (fstat(fd, &st) < 0 || st.st_nlink)
-		return false;
+		return 0;
 	path_of(fd, path);
 	n = strlen(path);
-	/* some file systems always count 0 */
-	return n > 10 && streq(path + n - 10, " (deleted)");
+	if (n <= mark || !streq(path + n - mark, " (deleted)"))
+		return 0; /* some file systems always count 0 */
+	errno = ENOENT;
+	return missing(a, e);
 }
 
 int admit_open(const struct admit *a, int *ret_fd, struct err *e)
@@ -244,10 +247,8 @@ int admit_open(const struct admit *a, int *ret_fd, struct err *e)
 		RESOLVE_NO_MAGICLINKS);
 	if (fd < 0)
 		return missing(a, e);
-	if (is_deleted(fd)) {
-		errno = ENOENT;
-		return missing(a, e);
-	}
+	if (check_deleted(a, fd, e) < 0)
+		return -1;
 	if (!table && forbidden_load(&table, e) < 0)
 		return -1;
 	if ((directory ? check_directory(a, fd, e) : check_socket(a, fd, e)) < 0)

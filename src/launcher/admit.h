@@ -23,7 +23,8 @@ struct admit {
 };
 
 /* Opens and checks; *ret_fd is O_PATH and the caller's.  Refusals: R_MOUNT_SOURCE_MISSING, R_MOUNT_SOURCE_RELATIVE,
- * R_MOUNT_FORBIDDEN, R_WORKSPACE_NOT_OWNED, R_WORKSPACE_ROOT_OWNED, R_IMAGE_MISSING, R_SOCKET_MISSING, R_DISK_FULL. */
+ * R_MOUNT_FORBIDDEN, R_WORKSPACE_NOT_OWNED, R_WORKSPACE_ROOT_OWNED, R_IMAGE_MISSING, R_SOCKET_MISSING,
+ * R_DISK_FULL, and R_SETUP_FAILED when the mounts or sockets of the host can't be read. */
 int admit_open(const struct admit *a, int *ret_fd, struct err *e);
 
 /* What is forbidden is looked up at the first call and kept; a program that lives on calls this before the next client. */

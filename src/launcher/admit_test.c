@@ -197,6 +197,9 @@ static void test_deleted_directory(void **state)
 	assert_int_equal(chdir(text), 0);
 	assert_int_equal(rmdir(text), 0);
 	assert_int_equal(admitted(".", ADMIT_WORKSPACE, false), R_MOUNT_SOURCE_MISSING);
+	assert_int_equal(mkdir(text, 0700), 0);
+	assert_int_equal(admitted(".", ADMIT_WORKSPACE, false), R_MOUNT_SOURCE_MISSING);
+	assert_int_equal(rmdir(text), 0);
 	assert_int_equal(fchdir(back), 0);
 }
 

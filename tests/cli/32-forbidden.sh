@@ -3,6 +3,8 @@
 # what is expanded inside; what run.sh and the libraries share
 # shellcheck disable=SC2016,SC2034,SC2154
 
+f=$T/forbidden
+mkdir "$f"
 forbidden() { # NAME PATH
 	expect_reason mount_forbidden "forbidden: $1" -- run --mount "$2:/mnt" -- true
 }
@@ -57,12 +59,12 @@ forbidden 'what holds some of them (~/.local)' "$HOME/.local"
 forbidden 'a slash behind it' "$HOME/.ssh/"
 forbidden 'a dot in it' "$HOME/./.ssh/."
 forbidden 'there and back' "$HOME/project/../.ssh"
-ln -s "$HOME/.ssh" "$T/w/innocent"
-forbidden 'through a link' "$T/w/innocent"
-forbidden 'through a link, inside' "$T/w/innocent/inside"
-ln -s "$HOME" "$T/w/harmless"
-forbidden 'a home through a link' "$T/w/harmless"
-allowed 'a project through that link' "$T/w/harmless/project"
+ln -s "$HOME/.ssh" "$f/innocent"
+forbidden 'through a link' "$f/innocent"
+forbidden 'through a link, inside' "$f/innocent/inside"
+ln -s "$HOME" "$f/harmless"
+forbidden 'a home through a link' "$f/harmless"
+allowed 'a project through that link' "$f/harmless/project"
 mv "$HOME/.aws" "$HOME/project/aws"
 ln -s project/aws "$HOME/.aws"
 forbidden 'where a link in the home leads' "$HOME/project/aws"
@@ -79,11 +81,11 @@ HOME=$T/homes2/empty forbidden 'what lies above a home with nothing in it' "$T/h
 export HOME=$old_home
 
 # By name, wherever they lie: the homes that no list names, and copies of them.
-mkdir -p "$T/w/elsewhere/.ssh/inside" "$T/w/elsewhere/.sshd" "$T/w/elsewhere/.claude/worktrees/one"
-forbidden 'a directory named .ssh' "$T/w/elsewhere/.ssh"
-forbidden 'what lies in a directory named .ssh' "$T/w/elsewhere/.ssh/inside"
-allowed 'a name that only begins so' "$T/w/elsewhere/.sshd"
-allowed "a project's own .claude" "$T/w/elsewhere/.claude/worktrees/one"
+mkdir -p "$f/elsewhere/.ssh/inside" "$f/elsewhere/.sshd" "$f/elsewhere/.claude/worktrees/one"
+forbidden 'a directory named .ssh' "$f/elsewhere/.ssh"
+forbidden 'what lies in a directory named .ssh' "$f/elsewhere/.ssh/inside"
+allowed 'a name that only begins so' "$f/elsewhere/.sshd"
+allowed "a project's own .claude" "$f/elsewhere/.claude/worktrees/one"
 
 # What is absent, for those who could make it.
 writable() { # DIR: sets words
@@ -106,47 +108,54 @@ rm "$HOME/.config/gh"
 export HOME=$old_home
 
 # Bailey's own programs: the next run would start what a sandbox has put there.
-mkdir -p "$T/w/own"
-cp -a "$(dirname "$BAILEY")/.." "$T/w/own/stage"
+mkdir -p "$f/own"
+cp -a "$(dirname "$BAILEY")/.." "$f/own/stage"
 with_own() { # NAME RC PATH
 	writable "$3"
-	try "$T/w/own/stage/bin/bailey" "${words[@]}"
+	try "$f/own/stage/bin/bailey" "${words[@]}"
 	if [ "$2" = 0 ]; then
 		is "$1" 0 "$rc"
 	else
 		refusal mount_forbidden '*try: Mount it read-only*' "$1"
 	fi
 }
-mkdir "$T/w/own/stage/project"
-with_own "writable, with bailey in it" 125 "$T/w/own"
-with_own "writable: where bailey lies" 125 "$T/w/own/stage/bin"
-with_own "writable: where bailey-guest lies" 125 "$T/w/own/stage/libexec"
-with_own "writable: a directory beside them" 0 "$T/w/own/stage/project"
-try "$T/w/own/stage/bin/bailey" run --workspace "$T/w/own" -- true
+mkdir "$f/own/stage/project"
+with_own "writable, with bailey in it" 125 "$f/own"
+with_own "writable: where bailey lies" 125 "$f/own/stage/bin"
+with_own "writable: where bailey-guest lies" 125 "$f/own/stage/libexec"
+with_own "writable: a directory beside them" 0 "$f/own/stage/project"
+try "$f/own/stage/bin/bailey" run --workspace "$f/own" -- true
 is 'read-only, with bailey in it' 0 "$rc"
 
 # Directories of many programs, as wholes.
 for dir in /tmp /var/tmp /dev/shm /var/log /run/user; do
 	[ ! -d "$dir" ] || forbidden "as a whole: $dir" "$dir"
 done
-mkdir -p "$T/w/runtime/sub"
-XDG_RUNTIME_DIR=$T/w/runtime forbidden 'as a whole: $XDG_RUNTIME_DIR' "$T/w/runtime"
-XDG_RUNTIME_DIR=$T/w/runtime allowed 'a directory in $XDG_RUNTIME_DIR' "$T/w/runtime/sub"
-mkdir -p "$T/w/t/tmux-$(id -u)"
-TMUX_TMPDIR=$T/w/t forbidden 'a directory with the sockets of tmux' "$T/w/t"
-allowed 'which is fine for others' "$T/w/t"
+mkdir -p "$f/runtime/sub"
+XDG_RUNTIME_DIR=$f/runtime forbidden 'as a whole: $XDG_RUNTIME_DIR' "$f/runtime"
+XDG_RUNTIME_DIR=$f/runtime allowed 'a directory in $XDG_RUNTIME_DIR' "$f/runtime/sub"
+mkdir -p "$f/t/tmux-$(id -u)"
+TMUX_TMPDIR=$f/t forbidden 'a directory with the sockets of tmux' "$f/t"
+allowed 'which is fine for others' "$f/t"
 below_tmp=$(mktemp -d /tmp/bailey-cli.XXXXXX)
 allowed 'a directory in /tmp' "$below_tmp"
 rmdir "$below_tmp"
 
 # A directory that is gone.
-mkdir "$T/w/gone"
+mkdir "$f/gone"
 gone() { # WORD...
 	# shellcheck disable=SC2317 # called through try
-	(cd "$T/w/gone" && rmdir "$T/w/gone" && exec "$BAILEY" "$@")
+	(cd "$f/gone" && rmdir "$f/gone" && exec "$BAILEY" "$@")
 }
 try gone run --workspace . -- true
 refusal mount_source_missing '*' 'the current directory, removed'
+mkdir "$f/gone"
+again() { # WORD...
+	# shellcheck disable=SC2317 # called through try
+	(cd "$f/gone" && rmdir "$f/gone" && mkdir "$f/gone" && exec "$BAILEY" "$@")
+}
+try again run --workspace . -- true
+refusal mount_source_missing '*' 'the current directory, removed and made again'
 
 # One that its owner has closed to us.
 if [ "$(id -u)" -ne 0 ] && [ -d /root ] && [ ! -x /root ]; then
@@ -173,7 +182,7 @@ my @how = $ARGV[1] ? (Type => SOCK_DGRAM) : (Listen => 1);
 my $s = IO::Socket::UNIX->new(Local => $ARGV[0], @how) or die "listen: $!";
 open my $f, ">", "$ARGV[0].up"; sleep 600;
 PERL
-mkdir -p "$T/w/sock" "$T/w/run"
+mkdir -p "$f/sock" "$f/run"
 listen() { # PATH [dgram]
 	start perl "$T/listen.pl" "$@"
 	disown # or the shell tells of its end
@@ -183,78 +192,78 @@ bound() { # PATH: leaves a socket that nobody listens on
 	perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, sockaddr_un($ARGV[0])) or die $!' \
 		"$1"
 }
-bound "$T/w/sock/s"
+bound "$f/sock/s"
 expect_reason model_socket_missing 'a plain file is no socket' -- \
 	run --model-socket "$T/listen.pl" -- true
 expect_reason model_socket_missing 'no socket at all' -- run --model-socket "$T/none" -- true
-expect_reason model_socket_missing 'a directory is no socket' -- run --model-socket "$T/w/sock" -- \
+expect_reason model_socket_missing 'a directory is no socket' -- run --model-socket "$f/sock" -- \
 	true
 for name in DOCKER_HOST CONTAINER_HOST; do
-	export $name="unix://$T/w/sock/s"
+	export $name="unix://$f/sock/s"
 	expect_reason mount_forbidden "the socket of $name" -- \
-		run --model-socket "$T/w/sock/s" -- true
-	forbidden "a directory with the socket of $name" "$T/w/sock"
+		run --model-socket "$f/sock/s" -- true
+	forbidden "a directory with the socket of $name" "$f/sock"
 	unset $name
 done
-SSH_AUTH_SOCK=$T/w/sock/s expect_reason mount_forbidden 'the socket of SSH_AUTH_SOCK' -- \
-	run --model-socket "$T/w/sock/s" -- true
-SSH_AUTH_SOCK=$T/w/sock/s forbidden 'a directory with the socket of SSH_AUTH_SOCK' "$T/w/sock"
-DBUS_SESSION_BUS_ADDRESS=unix:path=$T/w/sock/s,guid=0 \
+SSH_AUTH_SOCK=$f/sock/s expect_reason mount_forbidden 'the socket of SSH_AUTH_SOCK' -- \
+	run --model-socket "$f/sock/s" -- true
+SSH_AUTH_SOCK=$f/sock/s forbidden 'a directory with the socket of SSH_AUTH_SOCK' "$f/sock"
+DBUS_SESSION_BUS_ADDRESS=unix:path=$f/sock/s,guid=0 \
 	expect_reason mount_forbidden 'the socket of DBUS_SESSION_BUS_ADDRESS' -- \
-	run --model-socket "$T/w/sock/s" -- true
-ln -s s "$T/w/sock/model.sock"
-DOCKER_HOST=unix://$T/w/sock/s expect_reason mount_forbidden 'it by another name' -- \
-	run --model-socket "$T/w/sock/model.sock" -- true
-bound "$T/w/sock/bus"
-XDG_RUNTIME_DIR=$T/w/sock expect_reason mount_forbidden 'the bus of XDG_RUNTIME_DIR' -- \
-	run --model-socket "$T/w/sock/bus" -- true
-expect_rc 0 'any other socket is fine' -- run --model-socket "$T/w/sock/s" -- true
-mkdir -p "$T/w/tmux-0" "$T/w/tmux-notes" "$T/w/ssh-x" "$T/homes4/.gnupg"
+	run --model-socket "$f/sock/s" -- true
+ln -s s "$f/sock/model.sock"
+DOCKER_HOST=unix://$f/sock/s expect_reason mount_forbidden 'it by another name' -- \
+	run --model-socket "$f/sock/model.sock" -- true
+bound "$f/sock/bus"
+XDG_RUNTIME_DIR=$f/sock expect_reason mount_forbidden 'the bus of XDG_RUNTIME_DIR' -- \
+	run --model-socket "$f/sock/bus" -- true
+expect_rc 0 'any other socket is fine' -- run --model-socket "$f/sock/s" -- true
+mkdir -p "$f/tmux-0" "$f/tmux-notes" "$f/ssh-x" "$T/homes4/.gnupg"
 for name in sock/docker.sock sock/S.gpg-agent.ssh sock/wayland-0 tmux-0/default ssh-x/agent.7; do
-	bound "$T/w/$name"
+	bound "$f/$name"
 	text='*a name like*' expect_reason mount_forbidden "a model socket by name: $name" -- \
-		run --model-socket "$T/w/$name" -- true
+		run --model-socket "$f/$name" -- true
 done
-bound "$T/w/tmux-notes/model.sock"
-expect_rc 0 'a name that only looks like one' -- run --model-socket "$T/w/tmux-notes/model.sock" -- \
+bound "$f/tmux-notes/model.sock"
+expect_rc 0 'a name that only looks like one' -- run --model-socket "$f/tmux-notes/model.sock" -- \
 	true
 bound "$T/homes4/.gnupg/any"
 HOME=$T/homes4 expect_reason mount_forbidden 'a socket among keys' -- \
 	run --model-socket "$T/homes4/.gnupg/any" -- true
 
 # Sockets below a directory: whoever listens could be asked to run commands outside.
-mkdir -p "$T/w/project/deep/run" "$T/w/project/other" "$T/w/copy"
+mkdir -p "$f/project/deep/run" "$f/project/other" "$f/copy"
 reaches() { # NAME SOCKET PATH
 	text="*the socket '$2'*try: Stop the program*" expect_reason mount_forbidden "socket: $1" -- \
 		run --mount "$3:/mnt" -- true
 }
-allowed 'no socket yet' "$T/w/project"
-listen "$T/w/project/deep/run/tmux"
-reaches 'in a directory below' "$T/w/project/deep/run/tmux" "$T/w/project"
-reaches 'in the directory' "$T/w/project/deep/run/tmux" "$T/w/project/deep/run"
-expect_reason mount_forbidden 'socket: in a workspace' -- run --workspace "$T/w/project" -- true
+allowed 'no socket yet' "$f/project"
+listen "$f/project/deep/run/tmux"
+reaches 'in a directory below' "$f/project/deep/run/tmux" "$f/project"
+reaches 'in the directory' "$f/project/deep/run/tmux" "$f/project/deep/run"
+expect_reason mount_forbidden 'socket: in a workspace' -- run --workspace "$f/project" -- true
 expect_reason mount_forbidden 'socket: in a writable workspace' -- \
-	run "${rw[@]}" --workspace "$T/w/project:rw" -- true
-allowed 'beside the socket' "$T/w/project/other"
+	run "${rw[@]}" --workspace "$f/project:rw" -- true
+allowed 'beside the socket' "$f/project/other"
 stop_all
 until_true 100 eval '! grep -q project/deep/run/tmux /proc/net/unix'
-allowed 'the program has ended and left its socket' "$T/w/project"
-ln -s project/deep "$T/w/link"
-listen "$T/w/link/run/linked"
-reaches 'bound through a link' "$T/w/link/run/linked" "$T/w/project"
+allowed 'the program has ended and left its socket' "$f/project"
+ln -s project/deep "$f/link"
+listen "$f/link/run/linked"
+reaches 'bound through a link' "$f/link/run/linked" "$f/project"
 stop_all
-listen "$T/w/project/deep/datagrams" dgram
-reaches 'for datagrams' "$T/w/project/deep/datagrams" "$T/w/project"
+listen "$f/project/deep/datagrams" dgram
+reaches 'for datagrams' "$f/project/deep/datagrams" "$f/project"
 stop_all
 old_dir=$PWD
-cd "$T/w/project" || exit
+cd "$f/project" || exit
 listen relative
 cd "$old_dir" || exit
-reaches 'bound by a relative name' relative "$T/w/project"
+reaches 'bound by a relative name' relative "$f/project"
 stop_all
-listen "$T/w/model.sock"
+listen "$f/model.sock"
 expect_rc 0 'the model socket beside the workspace' -- \
-	run --workspace "$T/w/copy" --model-socket "$T/w/model.sock" -- true
+	run --workspace "$f/copy" --model-socket "$f/model.sock" -- true
 stop_all
 
 # More users than anybody looks at, and services with keys; the runtime directory without its variable.
@@ -297,40 +306,48 @@ fi
 # The same objects by a bind mount.
 if can_mount; then
 	alias_script='mounter bind "$2" "$1"; back "$BAILEY" run --mount "$2:/mnt" -- true'
-	mkdir -p "$T/w/alias" "$T/w/alias2/sub" "$T/w/kept/.aws/inside" "$T/w/plain"
-	echo secret >"$T/w/alias2/file"
+	mkdir -p "$f/alias" "$f/alias2/sub" "$f/kept/.aws/inside" "$f/plain"
+	echo secret >"$f/alias2/file"
 	for dir in /etc /run "$BAILEY_HOME"; do
-		try in_private_mounts "$alias_script" "$dir" "$T/w/alias"
+		try in_private_mounts "$alias_script" "$dir" "$f/alias"
 		refusal mount_forbidden '*alias*' "a bind mount of $dir"
 	done
-	for dir in /etc/alternatives "$BAILEY_HOME/images" "$T/w/kept/.aws/inside"; do
-		try in_private_mounts "$alias_script" "$dir" "$T/w/alias"
+	for dir in /etc/alternatives "$BAILEY_HOME/images" "$f/kept/.aws/inside"; do
+		try in_private_mounts "$alias_script" "$dir" "$f/alias"
 		refusal mount_forbidden '*alias*' "a bind mount of what lies inside: $dir"
 	done
-	private 'a bind mount of a harmless directory' 0 "$alias_script" "$T/w/plain" "$T/w/alias"
+	private 'a bind mount of a harmless directory' 0 "$alias_script" "$f/plain" "$f/alias"
 
 	# a normal user clones a mount with those below it; for root nothing of them is shown
 	nested='mounter bind "$2" "$1"; back "$BAILEY" run --mount "${2%/*}:/mnt" -- ls /mnt/sub'
-	for dir in /etc /etc/alternatives /dev/shm "$BAILEY_HOME" "$T/w/kept/.aws/inside"; do
-		try in_private_mounts "$nested" "$dir" "$T/w/alias2/sub"
+	for dir in /etc /etc/alternatives /dev/shm "$BAILEY_HOME" "$f/kept/.aws/inside"; do
+		try in_private_mounts "$nested" "$dir" "$f/alias2/sub"
 		holds "a bind mount below the source shows nothing: $dir" [ ! -s "$T/out" ]
 		[ "$who" = root ] ||
-			refusal mount_forbidden "*'$T/w/alias2/sub' is mounted in it*" "and is refused: $dir"
+			refusal mount_forbidden "*'$f/alias2/sub' is mounted in it*" "and is refused: $dir"
 	done
-	try in_private_mounts "${nested/ls*/cat /mnt/file}" /etc/passwd "$T/w/alias2/file"
+	try in_private_mounts "${nested/ls*/cat /mnt/file}" /etc/passwd "$f/alias2/file"
 	if [ "$who" = root ]; then
 		holds 'a file mounted below the source is not shown' grep -qx secret "$T/out"
 	else
-		refusal mount_forbidden "*'$T/w/alias2/file' is mounted in it*" 'a file mounted below the source'
+		refusal mount_forbidden "*'$f/alias2/file' is mounted in it*" 'a file mounted below the source'
 	fi
-	private 'a harmless mount below the source' 0 "$nested" "$T/w/plain" "$T/w/alias2/sub"
+	# a normal user's kernel takes what the name leads to; for root it is what was opened
+	covered='cd "$1"; mounter tmpfs "$1" ""; back "$BAILEY" run --workspace . -- true'
+	if [ "$who" = root ]; then
+		private 'the current directory, covered by a mount' 0 "$covered" "$f/plain"
+	else
+		private 'the current directory, covered by a mount' mount_source_changed \
+			"$covered" "$f/plain"
+	fi
+	private 'a harmless mount below the source' 0 "$nested" "$f/plain" "$f/alias2/sub"
 	private 'a file system of its own below the source' 0 \
-		'mounter tmpfs "$1/sub" ""; back "$BAILEY" run --mount "$1:/mnt" -- ls /mnt/sub' "$T/w/alias2"
-	listen "$T/w/plain/s"
-	private 'a socket by a mount of its directory' mount_forbidden "$alias_script" "$T/w/plain" \
-		"$T/w/alias"
+		'mounter tmpfs "$1/sub" ""; back "$BAILEY" run --mount "$1:/mnt" -- ls /mnt/sub' "$f/alias2"
+	listen "$f/plain/s"
+	private 'a socket by a mount of its directory' mount_forbidden "$alias_script" "$f/plain" \
+		"$f/alias"
 	[ "$who" = root ] || private 'a socket in a mount below the source' mount_forbidden \
-		"$nested" "$T/w/plain" "$T/w/alias2/sub"
+		"$nested" "$f/plain" "$f/alias2/sub"
 	stop_all
 else
 	skip 'bind mounts' 'no private mounts here'
