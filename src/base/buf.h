@@ -17,10 +17,7 @@ struct buf {
 
 enum { BUF_MAX_DEFAULT = 64 << 20 }; /* bytes */
 
-#define BUF_INIT \
-	{ \
-		.data = NULL \
-	}
+#define BUF_INIT { .data = NULL }
 #define _cleanup_buf_ _cleanup_(buf_done)
 
 void buf_done(struct buf *b);

@@ -16,7 +16,8 @@ static const struct {
 	const char *remedy;
 } reasons[REASON_MAX] = {
 	[REASON_NONE] = { "none", 200, 0, RETRY_NEVER, "" },
-#define REASON(id, name, http, exit, retry, remedy) [R_##id] = { name, http, exit, RETRY_##retry, remedy },
+#define REASON(id, name, http, exit, retry, remedy) \
+	[R_##id] = { name, http, exit, RETRY_##retry, remedy },
 #include "base/reasons.def"
 #undef REASON
 };
@@ -44,7 +45,8 @@ int err_set(struct err *e, enum reason r, int sys_errno, const char *fmt, ...)
 		return -1;
 	if (!sys_errno)
 		e->message = move_ptr(text);
-	else if (asprintf(&e->message, "%s: %s", text, strerrordesc_np(sys_errno) ?: "unknown error") < 0)
+	else if (asprintf(&e->message, "%s: %s", text,
+			 strerrordesc_np(sys_errno) ?: "unknown error") < 0)
 		e->message = NULL;
 	return -1;
 }

@@ -27,16 +27,14 @@ struct err {
 	char *remedy; /* NULL: the reason's default remedy applies */
 };
 
-#define ERR_INIT \
-	{ \
-		.reason = REASON_NONE \
-	}
+#define ERR_INIT { .reason = REASON_NONE }
 
 void err_done(struct err *e);
 #define _cleanup_err_ _cleanup_(err_done)
 
 /* Sets *e and returns -1.  sys_errno 0 means no errno stands behind the failure; otherwise strerror is appended. */
-int err_set(struct err *e, enum reason r, int sys_errno, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int err_set(struct err *e, enum reason r, int sys_errno, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 /* Puts "context: " in front of the message; returns -1 so that `return err_wrap(...)` reads well. */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

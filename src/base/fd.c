@@ -97,8 +97,10 @@ int make_dirs(const char *path, struct err *e)
 			continue;
 		*p = '\0';
 		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-			return err_set(e, errno == ENOSPC || errno == EDQUOT ? R_DISK_FULL : R_STATE_UNWRITABLE, errno,
-				"create directory '%s'", copy);
+			return err_set(e,
+				errno == ENOSPC || errno == EDQUOT ? R_DISK_FULL
+								   : R_STATE_UNWRITABLE,
+				errno, "create directory '%s'", copy);
 		if (!c)
 			return 0;
 		*p = c;

@@ -21,7 +21,8 @@ static int user_home(char **ret, struct err *e)
 	}
 	pw = getpwuid(geteuid());
 	if (!pw || !pw->pw_dir || *pw->pw_dir != '/')
-		return err_set(e, R_STATE_UNWRITABLE, 0, "find the home directory of uid '%u'", geteuid());
+		return err_set(
+			e, R_STATE_UNWRITABLE, 0, "find the home directory of uid '%u'", geteuid());
 	*ret = xstrdup(pw->pw_dir);
 	return 0;
 }
@@ -33,7 +34,8 @@ int home_path(char **ret, struct err *e)
 
 	if (home && *home) {
 		if (*home != '/' || str_has_control(home))
-			return err_set(e, R_BAD_VALUE, 0, "read BAILEY_HOME '%.64s': not an absolute path", home);
+			return err_set(e, R_BAD_VALUE, 0,
+				"read BAILEY_HOME '%.64s': not an absolute path", home);
 		*ret = xstrdup(home);
 		return 0;
 	}

@@ -26,7 +26,8 @@ static bool digits(const char **s, uint64_t *ret)
 	const char *p = *s;
 
 	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
 			return false;
 	if (p == *s)
 		return false;
@@ -37,7 +38,8 @@ static bool digits(const char **s, uint64_t *ret)
 
 static int out_of_range(const char *s, const char *what, const char *range, struct err *e)
 {
-	return err_set(e, R_OUT_OF_RANGE, 0, "read %s '%.64s': outside the range %s", what, s, range);
+	return err_set(
+		e, R_OUT_OF_RANGE, 0, "read %s '%.64s': outside the range %s", what, s, range);
 }
 
 static int bad_value(const char *s, const char *what, const char *form, struct err *e)
@@ -45,7 +47,8 @@ static int bad_value(const char *s, const char *what, const char *form, struct e
 	return err_set(e, R_BAD_VALUE, 0, "read %s '%.64s': not %s", what, s, form);
 }
 
-int parse_u64(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
+int parse_u64(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
 {
 	const char *p = s;
 	char range[64];
@@ -55,7 +58,8 @@ int parse_u64(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_
 		return bad_value(s, what, "a whole number", e);
 	if (!digits(&p, &v) || v < lo || v > hi)
 		return out_of_range(s, what,
-			FMT(range, "%llu to %llu", (unsigned long long)lo, (unsigned long long)hi), e);
+			FMT(range, "%llu to %llu", (unsigned long long)lo, (unsigned long long)hi),
+			e);
 	*ret = v;
 	return 0;
 }
@@ -74,7 +78,8 @@ static const char *show_size(char *out, size_t cap, uint64_t v)
 		 : str_format(out, cap, "%llu", (unsigned long long)v);
 }
 
-int parse_size(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
+int parse_size(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
 {
 	static const char form[] = "a size such as 512m, 2g or 65536";
 	static const char units[] = "kmgt";
@@ -95,17 +100,21 @@ int parse_size(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64
 		return bad_value(s, what, form, e);
 	if (v < lo || v > hi)
 		return out_of_range(s, what,
-			FMT(range, "%s to %s", show_size(a, sizeof a, lo), show_size(b, sizeof b, hi)), e);
+			FMT(range, "%s to %s", show_size(a, sizeof a, lo),
+				show_size(b, sizeof b, hi)),
+			e);
 	*ret = v;
 	return 0;
 }
 
-int parse_duration(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
+int parse_duration(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
 {
 	static const struct {
 		const char *suffix;
 		uint64_t ms;
-	} units[] = { { "ms", 1 }, { "s", 1000 }, { "", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+	} units[] = { { "ms", 1 }, { "s", 1000 }, { "", 1000 }, { "m", 60000 }, { "h", 3600000 },
+		{ "d", 86400000 } };
 	const char *p = s;
 	char range[80];
 	uint64_t v;
@@ -119,14 +128,17 @@ int parse_duration(const char *s, uint64_t lo, uint64_t hi, const char *what, ui
 			v = UINT64_MAX;
 		if (v < lo || v > hi)
 			return out_of_range(s, what,
-				FMT(range, "%llums to %llus", (unsigned long long)lo, (unsigned long long)(hi / 1000)), e);
+				FMT(range, "%llums to %llus", (unsigned long long)lo,
+					(unsigned long long)(hi / 1000)),
+				e);
 		*ret = v;
 		return 0;
 	}
 	return bad_value(s, what, "a time such as 500ms, 30s, 10m or 2h", e);
 }
 
-int parse_cpus(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
+int parse_cpus(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e)
 {
 	static const char form[] = "a number of CPUs such as 1, 0.5 or 2.25";
 	uint64_t whole = 0, part = 0, scale = 100;
@@ -142,7 +154,8 @@ int parse_cpus(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64
 	if (*p)
 		return bad_value(s, what, form, e);
 	if (__builtin_mul_overflow(whole, 1000u, &whole) || whole + part < lo || whole + part > hi)
-		return out_of_range(s, what, FMT(range, "%.3f to %.3f", (double)lo / 1000, (double)hi / 1000), e);
+		return out_of_range(s, what,
+			FMT(range, "%.3f to %.3f", (double)lo / 1000, (double)hi / 1000), e);
 	*ret = whole + part;
 	return 0;
 }
@@ -167,8 +180,10 @@ unsigned str_distance(const char *a, const char *b)
 		d[0][k] = k;
 	for (unsigned i = 1; i <= n; i++) {
 		for (unsigned k = 1; k <= m; k++) {
-			d[i][k] = min3(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
-			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] && d[i - 2][k - 2] + 1 < d[i][k])
+			d[i][k] = min3(d[i - 1][k] + 1, d[i][k - 1] + 1,
+				d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+				d[i - 2][k - 2] + 1 < d[i][k])
 				d[i][k] = d[i - 2][k - 2] + 1;
 		}
 	}

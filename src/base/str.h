@@ -18,16 +18,20 @@ const char *str_after(const char *s, const char *prefix);
 bool str_has_control(const char *s);
 
 /* Decimal digits only, no sign or space, inside [lo, hi]; `what` names the value in the message. */
-int parse_u64(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
+int parse_u64(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
 
 /* Bytes: digits with an optional k, m, g, t (powers of 1024; "2g", "512MiB", "64M"). */
-int parse_size(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
+int parse_size(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
 
 /* Milliseconds: "500ms", "30s", "10m", "2h", "1d"; a bare number is seconds.  lo and hi are milliseconds. */
-int parse_duration(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
+int parse_duration(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
 
 /* Thousandths of a CPU from a decimal such as "1", "0.5", "2.25"; lo and hi are thousandths. */
-int parse_cpus(const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
+int parse_cpus(
+	const char *s, uint64_t lo, uint64_t hi, const char *what, uint64_t *ret, struct err *e);
 
 /* Damerau-Levenshtein distance, for "did you mean"; strings over 63 bytes count as far away. */
 unsigned str_distance(const char *a, const char *b);

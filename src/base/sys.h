@@ -10,7 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static inline int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
+static inline int sys_openat2(
+	int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
 {
 	struct open_how how = { .flags = flags | O_CLOEXEC, .mode = mode, .resolve = resolve };
 

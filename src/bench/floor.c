@@ -146,8 +146,8 @@ static void remove_cgroups(void)
 
 static void open_one(const char *source, const char *target, bool dir, bool device)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID |
-			MOUNT_ATTR_RDONLY | (device ? 0u : (unsigned)MOUNT_ATTR_NODEV),
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY |
+			(device ? 0u : (unsigned)MOUNT_ATTR_NODEV),
 		.propagation = MS_PRIVATE };
 	unsigned recursive = dir && !f.root ? AT_RECURSIVE : 0;
 	int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,

@@ -26,9 +26,9 @@ struct sandbox;
 
 /* Everything an engine is told besides the spec.  Strings are borrowed and must outlive the engine. */
 struct engine_env {
-	const char *guest;	   /* path of bailey-guest */
+	const char *guest;         /* path of bailey-guest */
 	const char *cgroup_parent; /* a delegated subtree, or NULL: found by itself */
-	const char *helper;	   /* path of bailey-engine-native (holds a systemd scope open), or NULL */
+	const char *helper; /* path of bailey-engine-native (holds a systemd scope open), or NULL */
 	char home_hash[9];
 	uint32_t ids_base, ids_count;
 };
@@ -40,13 +40,13 @@ struct engine_io {
 };
 
 enum engine_event_kind {
-	ENGINE_NOTHING,	    /* nothing to read yet */
-	ENGINE_STARTED,	    /* the command runs */
-	ENGINE_EXITED,	    /* value: exit code */
+	ENGINE_NOTHING,     /* nothing to read yet */
+	ENGINE_STARTED,     /* the command runs */
+	ENGINE_EXITED,      /* value: exit code */
 	ENGINE_SIGNALLED,   /* value: signal */
 	ENGINE_NOT_STARTED, /* value: errno of fork or exec */
 	ENGINE_DEADLINE,    /* the guest's own timer fired */
-	ENGINE_CLOSED,	    /* the channel ended */
+	ENGINE_CLOSED,      /* the channel ended */
 };
 
 struct engine_event {
@@ -95,8 +95,8 @@ struct engine_ops {
 	int (*probe)(struct engine *, struct engine_report *ret, struct err *e);
 
 	/* Builds the sandbox up to the point where its guest waits for start(). */
-	int (*create)(struct engine *, const struct sandbox_spec *spec, const struct engine_io *io, struct sandbox **ret,
-		struct err *e);
+	int (*create)(struct engine *, const struct sandbox_spec *spec, const struct engine_io *io,
+		struct sandbox **ret, struct err *e);
 	int (*start)(struct sandbox *, struct err *e);
 
 	/* Pollable descriptors, owned by the sandbox: frames to read with next(), and the death of its first process. */
@@ -120,7 +120,8 @@ struct engine_ops {
 	int (*sweep)(struct engine *, unsigned *ret_removed, struct err *e);
 
 	/* Calls each() with the id of every sandbox of this home that the host knows, and whether its owner lives. */
-	int (*list)(struct engine *, void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e);
+	int (*list)(struct engine *, void (*each)(void *arg, const char *id, bool alive), void *arg,
+		struct err *e);
 };
 
 extern const struct engine_ops engine_native;

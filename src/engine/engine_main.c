@@ -22,7 +22,8 @@ static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct er
 	return 0;
 }
 
-static int open_engine(const struct engine_ops *ops, char **ret_guest, struct engine **ret, struct err *e)
+static int open_engine(
+	const struct engine_ops *ops, char **ret_guest, struct engine **ret, struct err *e)
 {
 	struct engine_env env = { .cgroup_parent = secure_getenv("BAILEY_CGROUP_PARENT") };
 
@@ -34,7 +35,8 @@ static int open_engine(const struct engine_ops *ops, char **ret_guest, struct en
 	return ops->open(ret, &env, e);
 }
 
-static int do_probe(struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
+static int do_probe(
+	struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
 {
 	static struct engine_report report; /* too large for the stack */
 
@@ -57,7 +59,8 @@ static void put_listed(void *arg, const char *id, bool alive)
 	(void)buf_puts(out, "\n");
 }
 
-static int do_sweep(struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
+static int do_sweep(
+	struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
 {
 	unsigned removed = 0;
 
@@ -67,7 +70,8 @@ static int do_sweep(struct engine *engine, const struct engine_ops *ops, struct 
 	return 0;
 }
 
-static int run_verb(struct engine *engine, const struct engine_ops *ops, const char *verb, struct buf *out, struct err *e)
+static int run_verb(struct engine *engine, const struct engine_ops *ops, const char *verb,
+	struct buf *out, struct err *e)
 {
 	if (streq(verb, "probe"))
 		return do_probe(engine, ops, out, e);
@@ -84,7 +88,8 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 	struct engine *engine = NULL;
 	int status = -1;
 
-	if (argc != 2 || (!streq(argv[1], "probe") && !streq(argv[1], "list") && !streq(argv[1], "sweep"))) {
+	if (argc != 2 ||
+		(!streq(argv[1], "probe") && !streq(argv[1], "list") && !streq(argv[1], "sweep"))) {
 		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep\n", ops->name);
 		return EXIT_USAGE;
 	}
@@ -96,7 +101,7 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 		ops->close(engine);
 	if (status >= 0)
 		return status;
-	(void)fprintf(stderr, "bailey-engine-%s: %s [%s]\n  try: %s\n", ops->name, e.message ?: "", reason_name(e.reason),
-		err_get_remedy(&e));
+	(void)fprintf(stderr, "bailey-engine-%s: %s [%s]\n  try: %s\n", ops->name, e.message ?: "",
+		reason_name(e.reason), err_get_remedy(&e));
 	return reason_exit(e.reason);
 }

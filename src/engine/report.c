@@ -3,7 +3,9 @@
 
 #include "base/json.h"
 
-static const char *const verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "fail" };
+static const char *const verdicts[] = {
+	[VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "fail"
+};
 
 void engine_report_json(struct buf *out, const char *engine, const struct engine_report *r)
 {

@@ -60,7 +60,9 @@ static void send_exited(uint32_t how, uint32_t status)
 
 static void send_greeting(void)
 {
-	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = g.hello.epoch };
+	struct wire_hello hello = {
+		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = g.hello.epoch
+	};
 	struct wire_started started = { .command = g.exec.command, .pid = (uint32_t)g.child };
 	uint8_t out[128];
 	size_t n = wire_put_hello(out, sizeof out, &hello);

@@ -39,7 +39,8 @@ static struct {
 	} polled[RELAY_MAX_POLL];
 } r;
 
-static const struct sockaddr_un socket_address = { .sun_family = AF_UNIX, .sun_path = RELAY_SOCKET };
+static const struct sockaddr_un socket_address = { .sun_family = AF_UNIX,
+	.sun_path = RELAY_SOCKET };
 
 long relay_open(struct relay_ids ids)
 {
@@ -187,7 +188,8 @@ static bool pump(struct flow *f, int from, int to, bool readable, bool writable)
 			return false;
 	}
 	if ((writable || readable) && f->start < f->end) {
-		n = sys6(SYS_sendto, to, SYS_ARG(f->data + f->start), SYS_ARG(f->end - f->start), MSG_NOSIGNAL, 0, 0);
+		n = sys6(SYS_sendto, to, SYS_ARG(f->data + f->start), SYS_ARG(f->end - f->start),
+			MSG_NOSIGNAL, 0, 0);
 		if (n > 0)
 			f->start += (size_t)n;
 		else if (n != -EAGAIN && n != -EINTR)
@@ -207,7 +209,8 @@ void relay_serve(const struct pollfd *fds, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct pair *p = r.polled[i].pair;
 		short got = fds[i].revents;
-		bool in = got & (POLLIN | POLLHUP | POLLERR), out = got & (POLLOUT | POLLERR), alive;
+		bool in = got & (POLLIN | POLLHUP | POLLERR), out = got & (POLLOUT | POLLERR),
+		     alive;
 
 		if (!got)
 			continue;
@@ -218,9 +221,11 @@ void relay_serve(const struct pollfd *fds, size_t n)
 		if (p->tcp < 0)
 			continue; /* ended earlier in this turn */
 		if (r.polled[i].is_tcp)
-			alive = pump(&p->up, p->tcp, p->unix_fd, in, false) && pump(&p->down, p->unix_fd, p->tcp, false, out);
+			alive = pump(&p->up, p->tcp, p->unix_fd, in, false) &&
+				pump(&p->down, p->unix_fd, p->tcp, false, out);
 		else
-			alive = pump(&p->down, p->unix_fd, p->tcp, in, false) && pump(&p->up, p->tcp, p->unix_fd, false, out);
+			alive = pump(&p->down, p->unix_fd, p->tcp, in, false) &&
+				pump(&p->up, p->tcp, p->unix_fd, false, out);
 		if (!alive || (p->up.sent_eof && p->down.sent_eof))
 			end_pair(p);
 	}

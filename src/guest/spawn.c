@@ -2,13 +2,12 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <sys/prctl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 
 #include "guest/guest.h"
 #include "guest/sys.h"
-
 
 static size_t length(const char *s)
 {

@@ -19,9 +19,9 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 	long ret;
 
 	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
+		: "=a"(ret)
+		: "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+		: "rcx", "r11", "memory");
 	return ret;
 }
 
@@ -31,7 +31,8 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 #define sys2(nr, a, b) sys6((nr), SYS_ARG(a), SYS_ARG(b), 0, 0, 0, 0)
 #define sys3(nr, a, b, c) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), 0, 0, 0)
 #define sys4(nr, a, b, c, d) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), 0, 0)
-#define sys5(nr, a, b, c, d, e) sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), SYS_ARG(e), 0)
+#define sys5(nr, a, b, c, d, e) \
+	sys6((nr), SYS_ARG(a), SYS_ARG(b), SYS_ARG(c), SYS_ARG(d), SYS_ARG(e), 0)
 
 __attribute__((noreturn)) static inline void sys_exit(int code)
 {

@@ -8,13 +8,14 @@ enum { PROFILE_MAX_EXTRA_ENV = SPEC_MAX_ENV - 32 };
 /* `bailey run`.  Descriptors move into the spec on success. */
 struct run_request {
 	char *const *argv;
-	char *const *env; /* K=V, n_env of them, in order; a later one of a name wins; may be NULL */
+	char *const
+		*env; /* K=V, n_env of them, in order; a later one of a name wins; may be NULL */
 	unsigned n_env;
-	char *term; /* "TERM=..." with a terminal, else NULL */
-	int image_fd;	  /* -1: host */
+	char *term;   /* "TERM=..." with a terminal, else NULL */
+	int image_fd; /* -1: host */
 	struct spec_bind binds[SPEC_MAX_BINDS];
 	unsigned n_binds;
-	bool has_workspace; /* binds[0] is it */
+	bool has_workspace;  /* binds[0] is it */
 	const char *workdir; /* NULL: /workspace with a workspace, else the home directory */
 	struct spec_limits limits;
 	uint64_t tmp_size; /* bytes of /tmp, of /dev/shm and of the home directory, each */

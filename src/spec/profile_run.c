@@ -43,13 +43,14 @@ static void put(char **env, unsigned *n, char *entry)
 /* The caller's entries: the last of a name wins, and replaces one of ours.  Quadratic only in our own few. */
 static int make_env(const struct run_request *r, char ***ret, struct err *e)
 {
-	const unsigned ours = sizeof base_env / sizeof *base_env + sizeof model_env / sizeof *model_env + 1;
+	const unsigned ours =
+		sizeof base_env / sizeof *base_env + sizeof model_env / sizeof *model_env + 1;
 	char **env;
 	unsigned n = 0;
 
 	if (r->n_env > PROFILE_MAX_EXTRA_ENV)
-		return err_set(e, R_OUT_OF_RANGE, 0, "pass '%u' environment variables: over %d", r->n_env,
-			PROFILE_MAX_EXTRA_ENV);
+		return err_set(e, R_OUT_OF_RANGE, 0, "pass '%u' environment variables: over %d",
+			r->n_env, PROFILE_MAX_EXTRA_ENV);
 	env = xcalloc(ours + r->n_env + 1, sizeof *env);
 	for (size_t i = 0; i < sizeof base_env / sizeof *base_env; i++)
 		env[n++] = base_env[i];
@@ -80,11 +81,13 @@ int profile_run(struct sandbox_spec *s, struct run_request *r, char ***ret_env, 
 	const char *workdir = r->workdir ? r->workdir : r->has_workspace ? "/workspace" : HOME_DIR;
 	char **env;
 
-	if (workdir[0] != '/' || strlen(workdir) >= SPEC_MAX_TARGET || strstr(workdir, "/../") || str_has_control(workdir))
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use working directory '%.64s': not a plain absolute path",
-			workdir);
+	if (workdir[0] != '/' || strlen(workdir) >= SPEC_MAX_TARGET || strstr(workdir, "/../") ||
+		str_has_control(workdir))
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use working directory '%.64s': not a plain absolute path", workdir);
 	if (str_after(workdir, "/proc"))
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use working directory '%s': it lies in /proc", workdir);
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use working directory '%s': it lies in /proc", workdir);
 	if (make_env(r, &env, e) < 0)
 		return -1;
 	spec_init(s);

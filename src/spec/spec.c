@@ -36,16 +36,19 @@ int spec_check_target(const char *target, struct err *e)
 	size_t n = strnlen(target, SPEC_MAX_TARGET);
 
 	if (n >= SPEC_MAX_TARGET)
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%.64s...': longer than %d bytes", target,
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use mount target '%.64s...': longer than %d bytes", target,
 			SPEC_MAX_TARGET - 1);
-	if (target[0] != '/' || n < 2 || target[n - 1] == '/' || strstr(target, "//") || strstr(target, "/./") ||
-		strstr(target, "/../") || streq(target + n - 2, "/.") || (n > 2 && streq(target + n - 3, "/..")) ||
-		str_has_control(target))
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': not a plain absolute path", target);
+	if (target[0] != '/' || n < 2 || target[n - 1] == '/' || strstr(target, "//") ||
+		strstr(target, "/./") || strstr(target, "/../") || streq(target + n - 2, "/.") ||
+		(n > 2 && streq(target + n - 3, "/..")) || str_has_control(target))
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use mount target '%s': not a plain absolute path", target);
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++)
 		if (is_below(target, made[i]))
-			return err_set(
-				e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': '%s' is the sandbox's own", target, made[i]);
+			return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+				"use mount target '%s': '%s' is the sandbox's own", target,
+				made[i]);
 	return 0;
 }
 
@@ -55,7 +58,8 @@ static int check_limits(const struct spec_limits *l, struct err *e)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use memory '%llu': outside 1m to 16t",
 			(unsigned long long)l->memory_bytes);
 	if (l->cpu_millis < 10 || l->cpu_millis > 1024000)
-		return err_set(e, R_OUT_OF_RANGE, 0, "use cpus '%u' thousandths: outside 10 to 1024000", l->cpu_millis);
+		return err_set(e, R_OUT_OF_RANGE, 0,
+			"use cpus '%u' thousandths: outside 10 to 1024000", l->cpu_millis);
 	if (l->pids < 1 || l->pids > 65536)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use pids '%u': outside 1 to 65536", l->pids);
 	if (l->timeout_ms > 30ull * 86400000)
@@ -67,13 +71,16 @@ static int check_limits(const struct spec_limits *l, struct err *e)
 static int check_tmpfs(const struct spec_tmpfs *t, struct err *e)
 {
 	/* /dev/shm is the one place below /dev that a profile asks for */
-	if (strnlen(t->target, sizeof t->target) == sizeof t->target || !streq(t->target, "/dev/shm"))
+	if (strnlen(t->target, sizeof t->target) == sizeof t->target ||
+		!streq(t->target, "/dev/shm"))
 		if (spec_check_target(t->target, e) < 0)
 			return -1;
 	if (t->size < 4096 || t->size > (1ull << 40) || t->inodes < 1 || t->inodes > (1u << 24))
-		return err_set(e, R_OUT_OF_RANGE, 0, "size tmpfs '%s': outside 4k to 1t or 1 to 16777216 inodes", t->target);
+		return err_set(e, R_OUT_OF_RANGE, 0,
+			"size tmpfs '%s': outside 4k to 1t or 1 to 16777216 inodes", t->target);
 	if (t->mode & ~01777u)
-		return err_set(e, R_BAD_VALUE, 0, "use mode '%o' for tmpfs '%s': not within 1777", t->mode, t->target);
+		return err_set(e, R_BAD_VALUE, 0, "use mode '%o' for tmpfs '%s': not within 1777",
+			t->mode, t->target);
 	return 0;
 }
 
@@ -82,18 +89,19 @@ static int check_targets_distinct(const struct sandbox_spec *s, struct err *e)
 	for (unsigned i = 0; i < s->n_binds; i++) {
 		for (unsigned k = 0; k < i; k++)
 			if (streq(s->binds[i].target, s->binds[k].target))
-				return err_set(
-					e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': named twice", s->binds[i].target);
+				return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+					"use mount target '%s': named twice", s->binds[i].target);
 		for (unsigned k = 0; k < s->n_tmpfs; k++)
 			if (streq(s->binds[i].target, s->tmpfs[k].target))
-				return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%s': it is a tmpfs of the sandbox",
+				return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+					"use mount target '%s': it is a tmpfs of the sandbox",
 					s->binds[i].target);
 	}
 	for (unsigned i = 0; i < s->n_tmpfs; i++)
 		for (unsigned k = 0; k < i; k++)
 			if (streq(s->tmpfs[i].target, s->tmpfs[k].target))
-				return err_set(
-					e, R_MOUNT_TARGET_INVALID, 0, "use tmpfs '%s': named twice", s->tmpfs[i].target);
+				return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+					"use tmpfs '%s': named twice", s->tmpfs[i].target);
 	return 0;
 }
 
@@ -111,26 +119,33 @@ static int check_names(const struct sandbox_spec *s, struct err *e)
 	static const char host[] = "0123456789abcdefghijklmnopqrstuvwxyz-.";
 
 	if (!is_plain(s->id, sizeof s->id, id) || !is_plain(s->hostname, sizeof s->hostname, host))
-		return err_set(e, R_BAD_VALUE, 0, "use a sandbox's id or host name: not of lower-case letters and digits");
-	if (strnlen(s->home, sizeof s->home) == sizeof s->home || strnlen(s->workdir, sizeof s->workdir) == sizeof s->workdir ||
-		s->home[0] != '/' || s->workdir[0] != '/' || str_has_control(s->home) || str_has_control(s->workdir))
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use a home or working directory: not an absolute path");
+		return err_set(e, R_BAD_VALUE, 0,
+			"use a sandbox's id or host name: not of lower-case letters and digits");
+	if (strnlen(s->home, sizeof s->home) == sizeof s->home ||
+		strnlen(s->workdir, sizeof s->workdir) == sizeof s->workdir || s->home[0] != '/' ||
+		s->workdir[0] != '/' || str_has_control(s->home) || str_has_control(s->workdir))
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use a home or working directory: not an absolute path");
 	return 0;
 }
 
 int spec_check(const struct sandbox_spec *s, struct err *e)
 {
 	if (s->version != SPEC_VERSION)
-		return err_set(e, R_BAD_VALUE, 0, "read sandbox_spec version '%u': not %d", s->version, SPEC_VERSION);
+		return err_set(e, R_BAD_VALUE, 0, "read sandbox_spec version '%u': not %d",
+			s->version, SPEC_VERSION);
 	if (s->n_binds > SPEC_MAX_BINDS || s->n_tmpfs > SPEC_MAX_TMPFS)
-		return err_set(e, R_OUT_OF_RANGE, 0, "use '%u' mounts: over %d", s->n_binds, SPEC_MAX_BINDS);
+		return err_set(e, R_OUT_OF_RANGE, 0, "use '%u' mounts: over %d", s->n_binds,
+			SPEC_MAX_BINDS);
 	if (!s->argv || !s->argv[0] || !*s->argv[0])
 		return err_set(e, R_USAGE, 0, "start a sandbox: no command");
 	for (size_t n = 0; s->argv[n]; n++)
 		if (n == SPEC_MAX_ARGV)
-			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments", s->argv[0], SPEC_MAX_ARGV);
+			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments",
+				s->argv[0], SPEC_MAX_ARGV);
 	if (s->uid > 65534 || s->gid > 65534)
-		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid, s->gid);
+		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid,
+			s->gid);
 	if (check_names(s, e) < 0 || check_limits(&s->limits, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < s->n_tmpfs; i++)

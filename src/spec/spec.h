@@ -13,19 +13,19 @@ enum {
 	SPEC_VERSION = 1,
 	SPEC_MAX_BINDS = 32,
 	SPEC_MAX_TMPFS = 8,
-	SPEC_MAX_TARGET = 256, /* bytes with the NUL: a mount target inside the sandbox */
+	SPEC_MAX_TARGET = 256,   /* bytes with the NUL: a mount target inside the sandbox */
 	SPEC_MAX_ARGV = 1 << 20, /* execve's own limit is on bytes */
-	SPEC_MAX_ENV = 16384,  /* entries; execve's own limit is on bytes */
-	SPEC_ID_LEN = 24,      /* a sandbox id with its NUL */
+	SPEC_MAX_ENV = 16384,    /* entries; execve's own limit is on bytes */
+	SPEC_ID_LEN = 24,        /* a sandbox id with its NUL */
 };
 
 /* Limits that hold for every engine.  0 is 'not set' only for the fields that say so. */
 struct spec_limits {
 	uint64_t memory_bytes; /* swap is always 0 beside it */
 	uint32_t cpu_millis;
-	uint32_t pids;	       /* processes of the workload; Bailey's own come on top */
-	uint64_t timeout_ms;   /* 0: none */
-	bool unlimited;	       /* the named escape hatch: no cgroup is required */
+	uint32_t pids;       /* processes of the workload; Bailey's own come on top */
+	uint64_t timeout_ms; /* 0: none */
+	bool unlimited;      /* the named escape hatch: no cgroup is required */
 };
 
 enum spec_bind_kind {
@@ -68,8 +68,8 @@ struct sandbox_spec {
 	char workdir[SPEC_MAX_TARGET];
 
 	bool allow_setgid;
-	bool terminal;	   /* the command gets a pty as its controlling terminal */
-	bool model_relay;  /* 127.0.0.1:4000 is relayed to /run/gw/llm.sock */
+	bool terminal;    /* the command gets a pty as its controlling terminal */
+	bool model_relay; /* 127.0.0.1:4000 is relayed to /run/gw/llm.sock */
 
 	/* borrowed from the caller, NULL-terminated; must outlive the spec */
 	char *const *argv;

@@ -35,7 +35,11 @@ static uint64_t get_u64(const uint8_t *p)
 }
 
 enum { SIZE_u16 = 2, SIZE_u32 = 4, SIZE_u64 = 8 };
-enum { SENDER_HOST = WIRE_FROM_HOST, SENDER_GUEST = WIRE_FROM_GUEST, SENDER_BOTH = WIRE_FROM_HOST | WIRE_FROM_GUEST };
+enum {
+	SENDER_HOST = WIRE_FROM_HOST,
+	SENDER_GUEST = WIRE_FROM_GUEST,
+	SENDER_BOTH = WIRE_FROM_HOST | WIRE_FROM_GUEST
+};
 
 /* the permit table: who may send what, and how long it is */
 #define FIELD_SIZE(type, member) +SIZE_##type
@@ -44,7 +48,8 @@ static const struct {
 	unsigned sender;
 	const char *name;
 } rows[] = {
-#define MESSAGE(id, name, number, sender, fields, doc) { number, 0 fields(FIELD_SIZE), SENDER_##sender, #id },
+#define MESSAGE(id, name, number, sender, fields, doc) \
+	{ number, 0 fields(FIELD_SIZE), SENDER_##sender, #id },
 #include "wire/messages.def"
 #undef MESSAGE
 };
@@ -59,7 +64,8 @@ const char *wire_type_name(uint32_t type)
 	return "?";
 }
 
-enum wire_result wire_parse(const uint8_t *p, size_t n, enum wire_side from, struct wire_frame *ret, size_t *ret_used)
+enum wire_result wire_parse(
+	const uint8_t *p, size_t n, enum wire_side from, struct wire_frame *ret, size_t *ret_used)
 {
 	struct wire_frame f;
 
@@ -73,7 +79,8 @@ enum wire_result wire_parse(const uint8_t *p, size_t n, enum wire_side from, str
 	for (size_t i = 0; i < N_ROWS; i++) {
 		if (rows[i].type != f.type)
 			continue;
-		if (!(rows[i].sender & (unsigned)from) || rows[i].length != f.length || f.stream != 0)
+		if (!(rows[i].sender & (unsigned)from) || rows[i].length != f.length ||
+			f.stream != 0)
 			return WIRE_REFUSED;
 		if (n - WIRE_HEADER < f.length)
 			return WIRE_SHORT;
@@ -105,10 +112,13 @@ static bool valid_exited(const struct wire_exited *m)
 {
 	static const struct {
 		uint32_t lo, hi;
-	} status[] = { [WIRE_HOW_EXITED] = { 0, 255 }, [WIRE_HOW_SIGNALLED] = { 1, 64 }, [WIRE_HOW_NOT_STARTED] = { 1, 4095 },
+	} status[] = { [WIRE_HOW_EXITED] = { 0, 255 },
+		[WIRE_HOW_SIGNALLED] = { 1, 64 },
+		[WIRE_HOW_NOT_STARTED] = { 1, 4095 },
 		[WIRE_HOW_DEADLINE] = { 0, 0 } };
 
-	return m->how <= WIRE_HOW_LAST && m->status >= status[m->how].lo && m->status <= status[m->how].hi;
+	return m->how <= WIRE_HOW_LAST && m->status >= status[m->how].lo &&
+		m->status <= status[m->how].hi;
 }
 
 static bool valid_signal(const struct wire_signal *m)
@@ -138,8 +148,7 @@ static bool valid_setup_failed(const struct wire_setup_failed *m)
 		put_u32(out, number); \
 		put_u32(out + 4, 0); \
 		put_u32(out + 8, (uint32_t)body); \
-		fields(PUT_FIELD) \
-		return (size_t)(p - out); \
+		fields(PUT_FIELD) return (size_t)(p - out); \
 	} \
 \
 	bool wire_get_##name(const struct wire_frame *f, struct wire_##name *m) \
@@ -148,8 +157,7 @@ static bool valid_setup_failed(const struct wire_setup_failed *m)
 \
 		if (f->type != number) \
 			return false; \
-		fields(GET_FIELD) \
-		(void)p; \
+		fields(GET_FIELD)(void) p; \
 		return valid_##name(m); \
 	}
 #include "wire/messages.def"

@@ -11,8 +11,9 @@ enum {
 	WIRE_MAGIC = 0x594c4942, /* "BILY" */
 	WIRE_VERSION = 1,
 	WIRE_HEADER = 12,
-	WIRE_MAX_BODY = 64 << 10, /* of any frame, also of unknown future ones: a longer one ends the connection */
-	WIRE_CONTROL_FD = 3,	  /* where bailey-guest finds its channel */
+	WIRE_MAX_BODY = 64
+		<< 10, /* of any frame, also of unknown future ones: a longer one ends the connection */
+	WIRE_CONTROL_FD = 3, /* where bailey-guest finds its channel */
 };
 
 enum wire_exec_flags {
@@ -25,7 +26,7 @@ enum wire_how {
 	WIRE_HOW_EXITED = 0,
 	WIRE_HOW_SIGNALLED = 1,
 	WIRE_HOW_NOT_STARTED = 2, /* fork or exec failed */
-	WIRE_HOW_DEADLINE = 3,	  /* the guest's own timer */
+	WIRE_HOW_DEADLINE = 3,    /* the guest's own timer */
 	WIRE_HOW_LAST = WIRE_HOW_DEADLINE,
 };
 
@@ -63,7 +64,8 @@ enum wire_result {
 
 /* Parses one frame at p (n bytes there).  On WIRE_OK *ret points into p and *ret_used is the frame's whole length.
  * `from` is who sent these bytes; a type that this side may not send is refused. */
-enum wire_result wire_parse(const uint8_t *p, size_t n, enum wire_side from, struct wire_frame *ret, size_t *ret_used);
+enum wire_result wire_parse(
+	const uint8_t *p, size_t n, enum wire_side from, struct wire_frame *ret, size_t *ret_used);
 
 /* wire_put_NAME(out, cap, &m): writes header and body, returns their length or 0 when cap is too small.
  * wire_get_NAME(frame, &m): decodes a parsed frame of that type; false on a value outside its range. */

@@ -1,7 +1,7 @@
 /* Feeds arbitrary bytes to the frame decoder as either side; what decodes must encode to the same bytes. */
-#include <string.h>
-
 #include "wire/wire.h"
+
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,12 +1,11 @@
 /* Every message: round trip, wrong sender, wrong length, values outside their range. */
+#include "wire/wire.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-
 #include <cmocka.h>
-
-#include "wire/wire.h"
 
 static void every_message_survives_a_round_trip(void **state)
 {
@@ -26,18 +25,24 @@ static void every_message_survives_a_round_trip(void **state)
 		n = wire_put_##name(out, sizeof out, &a); \
 		assert_int_not_equal(n, 0); \
 		assert_int_equal( \
-			wire_parse(out, n, (*#sender == 'G') ? WIRE_FROM_GUEST : WIRE_FROM_HOST, &f, &used), WIRE_OK); \
+			wire_parse(out, n, (*#sender == 'G') ? WIRE_FROM_GUEST : WIRE_FROM_HOST, \
+				&f, &used), \
+			WIRE_OK); \
 		assert_int_equal(used, n); \
 		(void)wire_get_##name(&f, &b); \
 		assert_memory_equal(&a, &b, sizeof a); \
 		assert_int_equal(wire_put_##name(out, n - 1, &a), 0); \
 		for (size_t k = 0; k < n; k++) \
 			assert_int_equal( \
-				wire_parse(out, k, (*#sender == 'G') ? WIRE_FROM_GUEST : WIRE_FROM_HOST, &f, &used), \
+				wire_parse(out, k, \
+					(*#sender == 'G') ? WIRE_FROM_GUEST : WIRE_FROM_HOST, &f, \
+					&used), \
 				WIRE_SHORT); \
 		if (*#sender != 'B') \
 			assert_int_equal( \
-				wire_parse(out, n, (*#sender == 'G') ? WIRE_FROM_HOST : WIRE_FROM_GUEST, &f, &used), \
+				wire_parse(out, n, \
+					(*#sender == 'G') ? WIRE_FROM_HOST : WIRE_FROM_GUEST, &f, \
+					&used), \
 				WIRE_REFUSED); \
 		out[8]++; \
 		assert_int_equal(wire_parse(out, n + 1, WIRE_FROM_HOST, &f, &used), WIRE_REFUSED); \

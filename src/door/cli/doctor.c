@@ -8,7 +8,9 @@
 
 enum { EXIT_UNUSABLE = 1 };
 
-static const char *const verdicts[] = { [VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "FAIL" };
+static const char *const verdicts[] = {
+	[VERDICT_OK] = "ok", [VERDICT_WEAKER] = "weaker", [VERDICT_FAIL] = "FAIL"
+};
 
 static void put_text(struct buf *out, const struct engine_report *r)
 {
@@ -24,15 +26,17 @@ static void put_text(struct buf *out, const struct engine_report *r)
 		(void)buf_puts(out, "\n");
 	}
 	(void)buf_puts(out,
-		r->usable ? "\nThe default profile of the native engine can run here.\n"
-			  : "\nThe default profile of the native engine can't run here: mend what fails above.\n");
+		r->usable
+			? "\nThe default profile of the native engine can run here.\n"
+			: "\nThe default profile of the native engine can't run here: mend what fails above.\n");
 }
 
 int verb_doctor(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_free_ char *guest = NULL;
 	_cleanup_buf_ struct buf out = BUF_INIT;
-	struct engine_env env = { .cgroup_parent = o->cgroup_parent, .ids_base = (uint32_t)o->ids_base,
+	struct engine_env env = { .cgroup_parent = o->cgroup_parent,
+		.ids_base = (uint32_t)o->ids_base,
 		.ids_count = (uint32_t)o->ids_count };
 	static struct engine_report report; /* 40 lines of text: too much for the stack */
 	struct engine *engine;

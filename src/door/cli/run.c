@@ -2,6 +2,8 @@
  *
  * This process is the owner: it makes the sandbox, moves bytes, keeps the deadline and passes the command's status on.  The
  * sandbox dies with it.  The command's output is never decoded; the guest's few frames are (wire/). */
+#include "door/cli/run.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -13,7 +15,6 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "door/cli/run.h"
 #include "door/cli/verb.h"
 
 enum {
@@ -46,13 +47,15 @@ struct run {
 
 static bool is_terminal_by_itself(const struct options *o)
 {
-	return !o->json && o->origin[OPTION_tty].kind == ORIGIN_DEFAULT && o->origin[OPTION_interactive].kind == ORIGIN_DEFAULT &&
-		isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	return !o->json && o->origin[OPTION_tty].kind == ORIGIN_DEFAULT &&
+		o->origin[OPTION_interactive].kind == ORIGIN_DEFAULT && isatty(STDIN_FILENO) &&
+		isatty(STDOUT_FILENO);
 }
 
 static int open_signals(struct err *e)
 {
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
+	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
+		SIGWINCH };
 	sigset_t set;
 	int fd;
 
@@ -69,7 +72,8 @@ static int open_signals(struct err *e)
 static int open_engine(struct run *r, struct err *e)
 {
 	_cleanup_free_ char *guest = NULL;
-	struct engine_env env = { .cgroup_parent = r->o->cgroup_parent, .ids_base = (uint32_t)r->o->ids_base,
+	struct engine_env env = { .cgroup_parent = r->o->cgroup_parent,
+		.ids_base = (uint32_t)r->o->ids_base,
 		.ids_count = (uint32_t)r->o->ids_count };
 
 	if (libexec_path("bailey-guest", &guest, e) < 0 || home_hash(env.home_hash, e) < 0)
@@ -90,7 +94,8 @@ static void log_hatches(const struct options *o, const char *id)
 
 	for (size_t i = 0; i < sizeof hatches / sizeof *hatches; i++)
 		if (hatches[i].used)
-			log_event(LOG_WARNING, "escape_hatch", "sandbox", id, "hatch", hatches[i].name, NULL);
+			log_event(LOG_WARNING, "escape_hatch", "sandbox", id, "hatch",
+				hatches[i].name, NULL);
 }
 
 static int prepare(struct run *r, char **argv, bool tty, struct err *e)
@@ -101,7 +106,8 @@ static int prepare(struct run *r, char **argv, bool tty, struct err *e)
 
 	req.terminal = tty;
 	if (tty)
-		req.term = r->term = xasprintf("TERM=%s", term && !str_has_control(term) ? term : "dumb");
+		req.term = r->term =
+			xasprintf("TERM=%s", term && !str_has_control(term) ? term : "dumb");
 	if (result == 0)
 		result = profile_run(&r->spec, &req, &r->env, e);
 	run_request_done(&req);
@@ -254,15 +260,18 @@ static int loop(struct run *r, struct err *e)
 	while (!r->over || !run_io_at_end(&r->io)) {
 		size_t n = POLL_FIXED;
 
-		fds[POLL_PIDFD] = (struct pollfd){ .fd = r->over ? -1 : r->ops->pidfd(r->sandbox), .events = POLLIN };
+		fds[POLL_PIDFD] = (struct pollfd){ .fd = r->over ? -1 : r->ops->pidfd(r->sandbox),
+			.events = POLLIN };
 		fds[POLL_SIGNALS] = (struct pollfd){ .fd = r->signals, .events = POLLIN };
 		n += run_io_poll(&r->io, fds + POLL_FIXED);
 		/* all that was ever written lies in the pipes once the last process is gone, so they are read till empty: their
 		 * end may never come, if a copy of one was sent over the model's socket */
 		if (r->over)
 			run_io_drain(&r->io);
-		if (poll(fds, n, r->over && !run_io_waits(&r->io) ? 0 : next_timeout(r)) < 0 && errno != EINTR)
-			return err_set(e, R_SETUP_FAILED, errno, "wait for sandbox '%s'", r->spec.id);
+		if (poll(fds, n, r->over && !run_io_waits(&r->io) ? 0 : next_timeout(r)) < 0 &&
+			errno != EINTR)
+			return err_set(
+				e, R_SETUP_FAILED, errno, "wait for sandbox '%s'", r->spec.id);
 		/* all that the guest says fits into the channel: one look at the end saves two wake-ups */
 		if (fds[POLL_PIDFD].revents) {
 			r->over = true;
@@ -312,9 +321,9 @@ static void log_end(const struct run *r)
 {
 	char exit_text[16], wall[24];
 
-	log_event(LOG_INFO, "sandbox_ended", "sandbox", r->spec.id, "engine", r->ops->name, "profile", "run", "exit",
-		FMT(exit_text, "%d", run_exit_status(&r->result)), "reason",
-		r->result.reason ? reason_name(r->result.reason) : "exited", "wall_ms",
+	log_event(LOG_INFO, "sandbox_ended", "sandbox", r->spec.id, "engine", r->ops->name,
+		"profile", "run", "exit", FMT(exit_text, "%d", run_exit_status(&r->result)),
+		"reason", r->result.reason ? reason_name(r->result.reason) : "exited", "wall_ms",
 		FMT(wall, "%llu", (unsigned long long)r->result.wall_ms), NULL);
 }
 
@@ -338,7 +347,8 @@ static int execute(struct run *r, struct err *e)
 	if (r->ops->remove(r->sandbox, &r->result.facts, &late) < 0 && result == 0)
 		result = err_move(e, &late);
 	r->result.wall_ms = (monotonic_us() - r->started_us) / 1000;
-	if (!r->spec.limits.unlimited) /* without a cgroup of its own it has no business looking for one */
+	if (!r->spec.limits
+			.unlimited) /* without a cgroup of its own it has no business looking for one */
 		(void)r->ops->sweep(r->engine, &swept, &late);
 	return result;
 }
@@ -355,13 +365,15 @@ static int report(struct run *r, struct err *e)
 	if (o->origin[OPTION_json_fd].kind == ORIGIN_FLAG) {
 		run_report_json(&out, &r->result, r->spec.id, &r->io, false);
 		if (write_all((int)o->json_fd, out.data, out.len) < 0)
-			return err_set(e, R_OUTPUT_FAILED, errno, "write the report to descriptor '%llu'",
+			return err_set(e, R_OUTPUT_FAILED, errno,
+				"write the report to descriptor '%llu'",
 				(unsigned long long)o->json_fd);
 	} else if (o->json) {
 		run_report_json(&out, &r->result, r->spec.id, &r->io, true);
 		if (out.failed)
-			return err_set(e, out.too_large ? R_OUTPUT_FAILED : R_NO_MEMORY, out.too_large ? EFBIG : ENOMEM,
-				"make the report of sandbox '%s'", r->spec.id);
+			return err_set(e, out.too_large ? R_OUTPUT_FAILED : R_NO_MEMORY,
+				out.too_large ? EFBIG : ENOMEM, "make the report of sandbox '%s'",
+				r->spec.id);
 		if (cli_write(&out, e) < 0)
 			return -1;
 	}
@@ -384,8 +396,10 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 {
 	static struct run r; /* large: the feed's buffer */
 	bool own_terminal = is_terminal_by_itself(o), tty = own_terminal || o->tty;
-	const struct run_io_options io = { .interactive = o->interactive || tty, .tty = tty,
-		.capture = o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG, .max_capture = o->output_max_capture };
+	const struct run_io_options io = { .interactive = o->interactive || tty,
+		.tty = tty,
+		.capture = o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG,
+		.max_capture = o->output_max_capture };
 	int result = -1;
 
 	(void)argc;
@@ -394,9 +408,10 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 	r.ops = &engine_native;
 	spec_init(&r.spec);
 	if (tty && o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG)
-		return err_set(e, R_USAGE, 0, "use '--tty' with '--json': a terminal's output can't be captured");
-	if (prepare(&r, argv, tty, e) == 0 && open_engine(&r, e) == 0 && run_io_open(&r.io, &io, e) == 0 &&
-		(r.signals = open_signals(e)) >= 0) {
+		return err_set(e, R_USAGE, 0,
+			"use '--tty' with '--json': a terminal's output can't be captured");
+	if (prepare(&r, argv, tty, e) == 0 && open_engine(&r, e) == 0 &&
+		run_io_open(&r.io, &io, e) == 0 && (r.signals = open_signals(e)) >= 0) {
 		log_hatches(o, r.spec.id);
 		result = execute(&r, e);
 		if (result == 0)

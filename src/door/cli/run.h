@@ -14,7 +14,8 @@
 /* --- run_request.c ------------------------------------------------------------------------------------------------ */
 
 /* Opens every client path once and fills the request.  *ret_env holds the strings that r->env points to. */
-int run_request_fill(struct run_request *r, const struct options *o, char **argv, struct strlist *ret_env, struct err *e);
+int run_request_fill(struct run_request *r, const struct options *o, char **argv,
+	struct strlist *ret_env, struct err *e);
 void run_request_done(struct run_request *r);
 void strlist_done(struct strlist *l);
 
@@ -27,8 +28,8 @@ enum { STREAM_OUT, STREAM_ERR, STREAMS };
 struct stream {
 	int from, to;
 	bool open, no_splice, truncated;
-	bool waiting;  /* `to` takes nothing at the moment */
-	bool draining; /* nobody writes any more: empty means the end */
+	bool waiting;     /* `to` takes nothing at the moment */
+	bool draining;    /* nobody writes any more: empty means the end */
 	size_t copy_size; /* bytes that `to` takes at once without blocking */
 	struct buf capture;
 	uint64_t max_capture;
@@ -81,9 +82,9 @@ void run_io_give_up(struct run_io *io);
 /* --- run_report.c --------------------------------------------------------------------------------------------------- */
 
 struct run_result {
-	bool finished;	   /* the command ran and ended */
-	int exit_code;	   /* of the command; -1 when a signal ended it */
-	int signal;	   /* 0: none */
+	bool finished;      /* the command ran and ended */
+	int exit_code;      /* of the command; -1 when a signal ended it */
+	int signal;         /* 0: none */
 	enum reason reason; /* REASON_NONE for an ordinary end */
 	bool timed_out;
 	uint64_t wall_ms;
@@ -92,6 +93,7 @@ struct run_result {
 
 /* What the caller's shell gets: the command's own status, 128+n, 124, 125 ... */
 int run_exit_status(const struct run_result *r);
-void run_report_json(struct buf *out, const struct run_result *r, const char *id, const struct run_io *io, bool with_output);
+void run_report_json(struct buf *out, const struct run_result *r, const char *id,
+	const struct run_io *io, bool with_output);
 /* Two lines on stderr for an end that needs words; nothing for an ordinary one. */
 void run_report_text(const struct run_result *r, const struct options *o);

@@ -44,10 +44,12 @@ static int open_stream(struct run_io *io, int i, const struct run_io_options *o,
 	s->open = true;
 	s->to = o->capture ? -1 : i + 1;
 	s->max_capture = o->max_capture;
-	s->no_splice = s->to < 0 || isatty(s->to); /* EINVAL tells of what else can't, a file to append to, say */
+	s->no_splice = s->to < 0 ||
+		isatty(s->to); /* EINVAL tells of what else can't, a file to append to, say */
 	s->copy_size = copy_size(s->to);
 	if (i == STREAM_OUT)
-		(void)fcntl(s->from, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; a smaller pipe works too */
+		(void)fcntl(s->from, F_SETPIPE_SZ,
+			PIPE_BYTES); /* fewer wake-ups; a smaller pipe works too */
 	return set_nonblocking(s->from, true);
 }
 
@@ -69,8 +71,11 @@ static int open_terminal(struct run_io *io, struct err *e)
 	io->child.fd[0] = slave;
 	io->child.fd[1] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	io->child.fd[2] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
-	io->streams[STREAM_OUT] = (struct stream){ .from = fcntl(t->master, F_DUPFD_CLOEXEC, 3), .to = STDOUT_FILENO,
-		.open = true, .no_splice = true, .copy_size = PIPE_BUF };
+	io->streams[STREAM_OUT] = (struct stream){ .from = fcntl(t->master, F_DUPFD_CLOEXEC, 3),
+		.to = STDOUT_FILENO,
+		.open = true,
+		.no_splice = true,
+		.copy_size = PIPE_BUF };
 	io->feed.from = STDIN_FILENO;
 	io->feed.to = fcntl(t->master, F_DUPFD_CLOEXEC, 3);
 	io->feed.open = true;
@@ -146,8 +151,10 @@ size_t run_io_poll(const struct run_io *io, struct pollfd *fds)
 	for (int i = 0; i < STREAMS; i++) {
 		const struct stream *s = &io->streams[i];
 
-		fds[2 * i] = (struct pollfd){ .fd = s->open && !s->waiting ? s->from : -1, .events = POLLIN };
-		fds[2 * i + 1] = (struct pollfd){ .fd = s->open && s->waiting ? s->to : -1, .events = POLLOUT };
+		fds[2 * i] = (struct pollfd){ .fd = s->open && !s->waiting ? s->from : -1,
+			.events = POLLIN };
+		fds[2 * i + 1] = (struct pollfd){ .fd = s->open && s->waiting ? s->to : -1,
+			.events = POLLOUT };
 	}
 	fds[4] = (struct pollfd){ .fd = -1 };
 	if (f->open && f->start < f->end)
@@ -170,8 +177,8 @@ static int refused(struct stream *s, struct err *e)
 		end_stream(s);
 		return 0;
 	}
-	return err_set(e, errno == ENOSPC || errno == EDQUOT ? R_DISK_FULL : R_OUTPUT_FAILED, errno, "write to descriptor '%d'",
-		s->to);
+	return err_set(e, errno == ENOSPC || errno == EDQUOT ? R_DISK_FULL : R_OUTPUT_FAILED, errno,
+		"write to descriptor '%d'", s->to);
 }
 
 static bool can_write_now(int fd)
@@ -228,7 +235,9 @@ static int move_once(struct stream *s, struct err *e)
 		end_stream(s);
 		return 0;
 	}
-	if (errno == EINVAL || errno == EBADF) { /* EBADF: not open for writing; said only if there is something to write */
+	if (errno == EINVAL ||
+		errno ==
+			EBADF) { /* EBADF: not open for writing; said only if there is something to write */
 		s->no_splice = true;
 		return 0;
 	}
@@ -256,7 +265,8 @@ static void feed_once(struct feed *f)
 		n = write(f->to, f->data + f->start, f->end - f->start);
 		if (n > 0)
 			f->start += (size_t)n;
-		else if (n < 0 && errno != EAGAIN && errno != EINTR) { /* the command does not read any more */
+		else if (n < 0 && errno != EAGAIN &&
+			errno != EINTR) { /* the command does not read any more */
 			f->source_eof = true;
 			f->start = f->end;
 		}
@@ -272,7 +282,8 @@ int run_io_serve(struct run_io *io, const struct pollfd *fds, size_t n, struct e
 	(void)n;
 	for (int i = 0; i < STREAMS; i++) {
 		struct stream *s = &io->streams[i];
-		bool ready = fds[2 * i].revents || fds[2 * i + 1].revents || (s->draining && !s->waiting);
+		bool ready = fds[2 * i].revents || fds[2 * i + 1].revents ||
+			(s->draining && !s->waiting);
 
 		if (s->open && ready && move_once(s, e) < 0)
 			return -1;

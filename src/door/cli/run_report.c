@@ -20,7 +20,8 @@ int run_exit_status(const struct run_result *r)
 
 static void put_base64(struct buf *out, const char *data, size_t n)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	char four[5] = "";
 
 	for (size_t i = 0; i < n; i += 3) {
@@ -62,7 +63,8 @@ static void put_optional(struct json *j, const char *key, bool has, uint64_t val
 		json_null(j, key);
 }
 
-void run_report_json(struct buf *out, const struct run_result *r, const char *id, const struct run_io *io, bool with_output)
+void run_report_json(struct buf *out, const struct run_result *r, const char *id,
+	const struct run_io *io, bool with_output)
 {
 	struct json j;
 
@@ -81,11 +83,13 @@ void run_report_json(struct buf *out, const struct run_result *r, const char *id
 	json_uint(&j, "cpu_ms", r->facts.cpu_us / 1000);
 	put_optional(&j, "memory_peak_bytes", r->facts.has_memory_peak, r->facts.memory_peak_bytes);
 	/* bailey-guest is one of those counted, but not the caller's */
-	put_optional(&j, "pids_peak", r->facts.has_pids_peak, r->facts.pids_peak ? r->facts.pids_peak - 1 : 0);
+	put_optional(&j, "pids_peak", r->facts.has_pids_peak,
+		r->facts.pids_peak ? r->facts.pids_peak - 1 : 0);
 	if (with_output) {
 		put_stream(&j, "stdout", "stdout_base64", &io->streams[STREAM_OUT]);
 		put_stream(&j, "stderr", "stderr_base64", &io->streams[STREAM_ERR]);
-		json_bool(&j, "truncated", io->streams[STREAM_OUT].truncated || io->streams[STREAM_ERR].truncated);
+		json_bool(&j, "truncated",
+			io->streams[STREAM_OUT].truncated || io->streams[STREAM_ERR].truncated);
 	}
 	json_object_end(&j);
 	(void)buf_puts(out, "\n");
@@ -98,17 +102,21 @@ void run_report_text(const struct run_result *r, const struct options *o)
 	if (r->reason == REASON_NONE)
 		return;
 	if (r->reason == R_SIGNAL)
-		(void)err_set(&e, R_SIGNAL, 0, "run the command: ended by signal %d (%s)", r->signal,
-			sigdescr_np(r->signal) ?: "unknown");
+		(void)err_set(&e, R_SIGNAL, 0, "run the command: ended by signal %d (%s)",
+			r->signal, sigdescr_np(r->signal) ?: "unknown");
 	else if (r->reason == R_TIMEOUT)
-		(void)err_set(&e, R_TIMEOUT, 0, "run the command: still running after %llu ms", (unsigned long long)o->timeout);
+		(void)err_set(&e, R_TIMEOUT, 0, "run the command: still running after %llu ms",
+			(unsigned long long)o->timeout);
 	else if (r->reason == R_OOM)
-		(void)err_set(&e, R_OOM, 0, "run the command: the kernel killed it for using more than %llu MiB of memory",
+		(void)err_set(&e, R_OOM, 0,
+			"run the command: the kernel killed it for using more than %llu MiB of memory",
 			(unsigned long long)o->memory >> 20);
 	else if (r->reason == R_PIDS_EXHAUSTED)
-		(void)err_set(&e, R_PIDS_EXHAUSTED, 0, "run the command: more than %llu processes were refused",
+		(void)err_set(&e, R_PIDS_EXHAUSTED, 0,
+			"run the command: more than %llu processes were refused",
 			(unsigned long long)o->pids);
 	else
 		(void)err_set(&e, r->reason, 0, "run the command: it ended without a status");
-	(void)fprintf(stderr, "bailey: %s [%s]\n  try: %s\n", e.message ?: "", reason_name(e.reason), err_get_remedy(&e));
+	(void)fprintf(stderr, "bailey: %s [%s]\n  try: %s\n", e.message ?: "",
+		reason_name(e.reason), err_get_remedy(&e));
 }

@@ -25,19 +25,23 @@ static int add_env(struct strlist *l, const char *entry, struct err *e)
 	char *copy;
 
 	if (l->n >= PROFILE_MAX_EXTRA_ENV)
-		return err_set(e, R_OUT_OF_RANGE, 0, "pass environment variables: over %d", PROFILE_MAX_EXTRA_ENV);
+		return err_set(e, R_OUT_OF_RANGE, 0, "pass environment variables: over %d",
+			PROFILE_MAX_EXTRA_ENV);
 	if (!*entry || eq == entry)
-		return err_set(e, R_BAD_VALUE, 0, "read environment variable '%.64s': no name", entry);
+		return err_set(
+			e, R_BAD_VALUE, 0, "read environment variable '%.64s': no name", entry);
 	for (const char *p = entry; *p && p != eq; p++)
 		if ((unsigned char)*p <= 0x20 || *p == 0x7f)
-			return err_set(e, R_BAD_VALUE, 0, "read environment variable '%.32s': its name has a control character",
+			return err_set(e, R_BAD_VALUE, 0,
+				"read environment variable '%.32s': its name has a control character",
 				entry);
 	if (eq) {
 		copy = xstrdup(entry);
 	} else {
 		value = getenv(entry);
 		if (!value)
-			return err_set(e, R_BAD_VALUE, 0, "pass environment variable '%s': not set here", entry);
+			return err_set(e, R_BAD_VALUE, 0,
+				"pass environment variable '%s': not set here", entry);
 		copy = xasprintf("%s=%s", entry, value);
 	}
 	grown = realloc(l->v, (l->n + 1) * sizeof *grown);
@@ -60,8 +64,10 @@ static int read_env_file(struct strlist *l, const char *path, struct err *e)
 	if (read_all(fd, &text) < 0)
 		return err_set(e, R_BAD_VALUE, errno, "read environment file '%s'", path);
 	if (text.data && strlen(text.data) != text.len)
-		return err_set(e, R_BAD_VALUE, 0, "read environment file '%s': it holds a NUL byte", path);
-	for (char *line = text.data ? strtok_r(text.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+		return err_set(
+			e, R_BAD_VALUE, 0, "read environment file '%s': it holds a NUL byte", path);
+	for (char *line = text.data ? strtok_r(text.data, "\n", &save) : NULL; line;
+		line = strtok_r(NULL, "\n", &save)) {
 		if (*line == '#' || !*line)
 			continue;
 		if (add_env(l, line, e) < 0)
@@ -70,7 +76,8 @@ static int read_env_file(struct strlist *l, const char *path, struct err *e)
 	return 0;
 }
 
-static int fill_env(struct run_request *r, const struct options *o, struct strlist *env, struct err *e)
+static int fill_env(
+	struct run_request *r, const struct options *o, struct strlist *env, struct err *e)
 {
 	if (o->env_file && read_env_file(env, o->env_file, e) < 0)
 		return -1;
@@ -87,22 +94,25 @@ static bool cut_mode(char *text, bool *ret_writable)
 {
 	size_t n = strlen(text);
 
-	if (n < 3 || text[n - 3] != ':' || text[n - 2] != 'r' || (text[n - 1] != 'w' && text[n - 1] != 'o'))
+	if (n < 3 || text[n - 3] != ':' || text[n - 2] != 'r' ||
+		(text[n - 1] != 'w' && text[n - 1] != 'o'))
 		return false;
 	*ret_writable = text[n - 1] == 'w';
 	text[n - 3] = '\0';
 	return true;
 }
 
-static int add_bind(struct run_request *r, const struct admit *a, const char *target, enum spec_bind_kind kind,
-	struct err *e)
+static int add_bind(struct run_request *r, const struct admit *a, const char *target,
+	enum spec_bind_kind kind, struct err *e)
 {
 	struct spec_bind *b = &r->binds[r->n_binds];
 
 	if (r->n_binds == SPEC_MAX_BINDS)
-		return err_set(e, R_OUT_OF_RANGE, 0, "mount '%s': over %d mounts", a->path, SPEC_MAX_BINDS);
+		return err_set(e, R_OUT_OF_RANGE, 0, "mount '%s': over %d mounts", a->path,
+			SPEC_MAX_BINDS);
 	if (strlen(target) >= sizeof b->target)
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0, "use mount target '%.64s...': too long", target);
+		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
+			"use mount target '%.64s...': too long", target);
 	if (admit_open(a, &b->fd, e) < 0)
 		return -1;
 	b->kind = kind;
@@ -127,16 +137,20 @@ static int fill_workspace(struct run_request *r, const struct options *o, struct
 	return add_bind(r, &a, "/workspace", BIND_DIR, e);
 }
 
-static int fill_mount(struct run_request *r, const struct options *o, const char *text, struct err *e)
+static int fill_mount(
+	struct run_request *r, const struct options *o, const char *text, struct err *e)
 {
 	_cleanup_free_ char *source = xstrdup(text);
-	struct admit a = { .use = ADMIT_MOUNT, .path = source, .allow_root_owned = o->root_workspace };
+	struct admit a = {
+		.use = ADMIT_MOUNT, .path = source, .allow_root_owned = o->root_workspace
+	};
 	char *colon;
 
 	(void)cut_mode(source, &a.writable);
 	colon = strrchr(source, ':');
 	if (!colon || colon == source || !colon[1])
-		return err_set(e, R_BAD_VALUE, 0, "read mount '%.128s': not SRC:DST or SRC:DST:rw", text);
+		return err_set(
+			e, R_BAD_VALUE, 0, "read mount '%.128s': not SRC:DST or SRC:DST:rw", text);
 	*colon = '\0';
 	if (spec_check_target(colon + 1, e) < 0)
 		return -1;
@@ -164,7 +178,8 @@ static int fill_image(struct run_request *r, const struct options *o, struct err
 		return -1;
 	if (fstatat(r->image_fd, "usr", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
 		fstatat(r->image_fd, "bin", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_set(e, R_IMAGE_INVALID, 0, "use image '%s': neither 'usr' nor 'bin' is in it", o->image);
+		return err_set(e, R_IMAGE_INVALID, 0,
+			"use image '%s': neither 'usr' nor 'bin' is in it", o->image);
 	return 0;
 }
 
@@ -176,14 +191,16 @@ static int fill_user(struct run_request *r, const char *text, struct err *e)
 
 	if (colon)
 		*colon++ = '\0';
-	if (parse_u64(copy, 0, 65534, "user", &uid, e) < 0 || parse_u64(colon ? colon : copy, 0, 65534, "group", &gid, e) < 0)
+	if (parse_u64(copy, 0, 65534, "user", &uid, e) < 0 ||
+		parse_u64(colon ? colon : copy, 0, 65534, "group", &gid, e) < 0)
 		return -1;
 	r->uid = (uid_t)uid;
 	r->gid = (gid_t)gid;
 	return 0;
 }
 
-int run_request_fill(struct run_request *r, const struct options *o, char **argv, struct strlist *ret_env, struct err *e)
+int run_request_fill(struct run_request *r, const struct options *o, char **argv,
+	struct strlist *ret_env, struct err *e)
 {
 	memset(r, 0, sizeof *r);
 	r->image_fd = -1;
@@ -193,12 +210,16 @@ int run_request_fill(struct run_request *r, const struct options *o, char **argv
 	r->workdir = o->workdir;
 	r->allow_setgid = o->allow_setgid;
 	r->tmp_size = o->tmp_size;
-	r->limits = (struct spec_limits){ .memory_bytes = o->memory, .cpu_millis = o->cpus, .pids = (uint32_t)o->pids,
-		.timeout_ms = o->timeout, .unlimited = o->unlimited };
+	r->limits = (struct spec_limits){ .memory_bytes = o->memory,
+		.cpu_millis = o->cpus,
+		.pids = (uint32_t)o->pids,
+		.timeout_ms = o->timeout,
+		.unlimited = o->unlimited };
 	if (!streq(o->network, "none"))
-		return err_set(e, R_NETWORK_UNSUPPORTED, 0, "use network '%.64s': only 'none' exists", o->network);
-	if (fill_user(r, o->user, e) < 0 || fill_env(r, o, ret_env, e) < 0 || fill_image(r, o, e) < 0 ||
-		fill_workspace(r, o, e) < 0)
+		return err_set(e, R_NETWORK_UNSUPPORTED, 0,
+			"use network '%.64s': only 'none' exists", o->network);
+	if (fill_user(r, o->user, e) < 0 || fill_env(r, o, ret_env, e) < 0 ||
+		fill_image(r, o, e) < 0 || fill_workspace(r, o, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < o->mount.n; i++)
 		if (fill_mount(r, o, o->mount.v[i], e) < 0)

@@ -4,10 +4,10 @@
 #include <linux/securebits.h>
 #include <net/if.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <string.h>
 
 #include "base/sys.h"
 #include "engine/native/filter.h"
@@ -30,7 +30,8 @@ enum {
  * set is emptied first and exec by uid 0 gives nothing under SECBIT_NOROOT. */
 int caps_drop(bool keep_guest_rights)
 {
-	const uint32_t keep = keep_guest_rights ? 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL : 0;
+	const uint32_t keep =
+		keep_guest_rights ? 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL : 0;
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { keep, keep, keep }, { 0, 0, 0 } };
 	struct __user_cap_data_struct now[2];
@@ -84,7 +85,8 @@ int landlock_abi(void)
 
 int landlock_scope(void)
 {
-	const struct landlock_ruleset attr = { .scoped = LANDLOCK_SCOPE_ABSTRACT | LANDLOCK_SCOPE_SIGNALS };
+	const struct landlock_ruleset attr = { .scoped = LANDLOCK_SCOPE_ABSTRACT |
+			LANDLOCK_SCOPE_SIGNALS };
 	int fd, result;
 
 	if (landlock_abi() < LANDLOCK_ABI_SCOPES)

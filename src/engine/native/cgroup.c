@@ -21,7 +21,8 @@ static int start_time(const char *pid, uint64_t *ret)
 {
 	char path[64], stat[1024], *p;
 
-	if (strlen(pid) > 12 || read_file_at(AT_FDCWD, FMT(path, "/proc/%s/stat", pid), stat, sizeof stat) < 0)
+	if (strlen(pid) > 12 ||
+		read_file_at(AT_FDCWD, FMT(path, "/proc/%s/stat", pid), stat, sizeof stat) < 0)
 		return -1;
 	p = strrchr(stat, ')');
 	for (int field = 2; p && field < 22; field++)
@@ -40,14 +41,16 @@ static uint64_t own_pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-static int make_name(char out[static NATIVE_NAME], const char *home_hash, const char *id, struct err *e)
+static int make_name(
+	char out[static NATIVE_NAME], const char *home_hash, const char *id, struct err *e)
 {
 	uint64_t started;
 
 	if (start_time("self", &started) < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, errno, "read this process's start time from '/proc/self/stat'");
-	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu-%llu", home_hash, id, getpid(), (unsigned long long)started,
-		(unsigned long long)own_pid_namespace());
+		return err_set(e, R_LIMITS_UNENFORCED, errno,
+			"read this process's start time from '/proc/self/stat'");
+	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu-%llu", home_hash, id, getpid(),
+		(unsigned long long)started, (unsigned long long)own_pid_namespace());
 	return 0;
 }
 
@@ -66,7 +69,8 @@ static bool owner_lives(const char *pid, const char *started)
 enum { HASH_LENGTH = 8 };
 
 /* Splits a name into id and owner; false when it is none of ours.  home_hash NULL: of any home. */
-static bool parse_name(const char *name, const char *home_hash, char id[static SPEC_ID_LEN], bool *ret_alive)
+static bool parse_name(
+	const char *name, const char *home_hash, char id[static SPEC_ID_LEN], bool *ret_alive)
 {
 	char copy[NATIVE_NAME], *save = NULL, *field[5];
 	const char *rest = str_after(name, "bailey-");
@@ -79,10 +83,12 @@ static bool parse_name(const char *name, const char *home_hash, char id[static S
 		if (!field[i] || (i >= 2 && strspn(field[i], "0123456789") != strlen(field[i])))
 			return false;
 	}
-	if (strlen(field[0]) != HASH_LENGTH || (home_hash && !streq(field[0], home_hash)) || strlen(field[1]) >= SPEC_ID_LEN)
+	if (strlen(field[0]) != HASH_LENGTH || (home_hash && !streq(field[0], home_hash)) ||
+		strlen(field[1]) >= SPEC_ID_LEN)
 		return false;
 	str_format(id, SPEC_ID_LEN, "%s", field[1]);
-	*ret_alive = strtoull(field[4], NULL, 10) != own_pid_namespace() || owner_lives(field[2], field[3]);
+	*ret_alive = strtoull(field[4], NULL, 10) != own_pid_namespace() ||
+		owner_lives(field[2], field[3]);
 	return true;
 }
 
@@ -155,8 +161,8 @@ int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
 	return -1;
 }
 
-int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash, const char *id,
-	const struct spec_limits *l, struct err *e)
+int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash,
+	const char *id, const struct spec_limits *l, struct err *e)
 {
 	int r = 0;
 
@@ -166,15 +172,18 @@ int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *hom
 		return -1;
 	for (unsigned i = 0; i < t->n && r == 0; i++) {
 		if (mkdirat(t->dir[i], ret->name, 0755) < 0) {
-			r = err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s/%s'", t->path[i], ret->name);
+			r = err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s/%s'",
+				t->path[i], ret->name);
 			break;
 		}
 		ret->dir[i] = openat(t->dir[i], ret->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (ret->dir[i] < 0)
-			r = err_set(e, R_LIMITS_UNENFORCED, errno, "open cgroup '%s/%s'", t->path[i], ret->name);
+			r = err_set(e, R_LIMITS_UNENFORCED, errno, "open cgroup '%s/%s'",
+				t->path[i], ret->name);
 	}
 	if (r == 0)
-		r = t->kind == CGROUP_V1 ? cgroup_v1_limit(ret, t, l, e) : cgroup_v2_limit(ret, l, e);
+		r = t->kind == CGROUP_V1 ? cgroup_v1_limit(ret, t, l, e)
+					 : cgroup_v2_limit(ret, l, e);
 	if (r < 0)
 		cgroup_remove(ret, t);
 	return r;
@@ -187,18 +196,19 @@ int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, 
 	FMT(text, "%d", pid);
 	for (unsigned i = 0; i < t->n; i++)
 		if (write_file_at(c->dir[i], "cgroup.procs", text) < 0)
-			return err_set(e, R_LIMITS_UNENFORCED, errno, "move process '%d' into cgroup '%s/%s'", pid, t->path[i],
-				c->name);
+			return err_set(e, R_LIMITS_UNENFORCED, errno,
+				"move process '%d' into cgroup '%s/%s'", pid, t->path[i], c->name);
 	return 0;
 }
 
-int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t, int fds[static CGROUP_MAX_CONTROLLERS],
-	struct err *e)
+int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t,
+	int fds[static CGROUP_MAX_CONTROLLERS], struct err *e)
 {
 	for (unsigned i = 0; i < t->n; i++) {
 		fds[i] = openat(c->dir[i], "tasks", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fds[i] < 0)
-			return err_set(e, R_LIMITS_UNENFORCED, errno, "open '%s/%s/tasks'", t->path[i], c->name);
+			return err_set(e, R_LIMITS_UNENFORCED, errno, "open '%s/%s/tasks'",
+				t->path[i], c->name);
 	}
 	return 0;
 }
@@ -238,7 +248,8 @@ void cgroup_remove(struct cgroup *c, const struct cgroup_tree *t)
 
 /* Calls each() for every name of ours in one hierarchy; home_hash NULL: of any home. */
 static int each_name(const struct cgroup_tree *t, unsigned hierarchy, const char *home_hash,
-	void (*each)(void *arg, const char *name, const char *id, bool alive), void *arg, struct err *e)
+	void (*each)(void *arg, const char *name, const char *id, bool alive), void *arg,
+	struct err *e)
 {
 	_cleanup_closedir_ DIR *d = NULL;
 	int fd = openat(t->dir[hierarchy], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -248,7 +259,8 @@ static int each_name(const struct cgroup_tree *t, unsigned hierarchy, const char
 		int saved = errno;
 
 		fd = close_fd(fd);
-		return err_set(e, R_LIMITS_UNENFORCED, saved, "list cgroup '%s'", t->path[hierarchy]);
+		return err_set(
+			e, R_LIMITS_UNENFORCED, saved, "list cgroup '%s'", t->path[hierarchy]);
 	}
 	for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
 		char id[SPEC_ID_LEN];
@@ -285,7 +297,8 @@ static void sweep_each(void *arg, const char *name, const char *id, bool alive)
 }
 
 /* Each hierarchy by itself: a caller in another cgroup of one of them would else leave the rest behind for ever. */
-int cgroup_sweep(const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e)
+int cgroup_sweep(
+	const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e)
 {
 	/* root's directories are all root's, and a home that is no longer used has nobody else to sweep for it */
 	const char *home = geteuid() == 0 ? NULL : home_hash;
@@ -315,8 +328,8 @@ static void list_each(void *arg, const char *name, const char *id, bool alive)
 	l->each(l->arg, id, alive);
 }
 
-int cgroup_list(const struct cgroup_tree *t, const char *home_hash, void (*each)(void *arg, const char *id, bool alive),
-	void *arg, struct err *e)
+int cgroup_list(const struct cgroup_tree *t, const char *home_hash,
+	void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e)
 {
 	struct listing l = { each, arg };
 

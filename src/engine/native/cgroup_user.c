@@ -48,10 +48,11 @@ static int attach_self(char *unit, char *sub)
 {
 	char pid[16], busctl[] = "busctl", user[] = "--user", quiet[] = "--quiet", call[] = "call";
 	char service[] = "org.freedesktop.systemd1", object[] = "/org/freedesktop/systemd1";
-	char interface[] = "org.freedesktop.systemd1.Manager", method[] = "AttachProcessesToUnit", types[] = "ssau";
+	char interface[] = "org.freedesktop.systemd1.Manager", method[] = "AttachProcessesToUnit",
+	     types[] = "ssau";
 	char one[] = "1";
-	char *const argv[] = { busctl, user, quiet, call, service, object, interface, method, types, unit, sub, one,
-		FMT(pid, "%d", getpid()), NULL };
+	char *const argv[] = { busctl, user, quiet, call, service, object, interface, method, types,
+		unit, sub, one, FMT(pid, "%d", getpid()), NULL };
 
 	return run_tool(argv);
 }
@@ -61,7 +62,8 @@ static int make_unit(char *unit)
 	char run[] = "systemd-run", user[] = "--user", quiet[] = "--quiet", name[NATIVE_NAME];
 	char delegate[] = "--property=Delegate=yes", type[] = "--property=Type=oneshot";
 	char remain[] = "--property=RemainAfterExit=yes", program[] = "/bin/true";
-	char *const argv[] = { run, user, quiet, FMT(name, "--unit=%s", unit), delegate, type, remain, program, NULL };
+	char *const argv[] = { run, user, quiet, FMT(name, "--unit=%s", unit), delegate, type,
+		remain, program, NULL };
 
 	return run_tool(argv);
 }
@@ -70,7 +72,8 @@ static bool inside_unit(const char *unit, char *path, size_t cap)
 {
 	char text[CGROUP_PATH];
 
-	if (read_file_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) < 0 || !strstr(text, unit))
+	if (read_file_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) < 0 ||
+		!strstr(text, unit))
 		return false;
 	text[strcspn(text, "\n")] = '\0';
 	if (!str_after(text, "0::/") || strlen(text) + 32 > cap)
@@ -87,8 +90,10 @@ static int move_to_leaf(const char *path, struct err *e)
 	FMT(leaf, "%s/owners", path);
 	if (mkdir(leaf, 0755) < 0 && errno != EEXIST)
 		return err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s'", leaf);
-	if (write_file_at(AT_FDCWD, FMT(file, "%s/cgroup.procs", leaf), FMT(pid, "%d", getpid())) < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, errno, "move this process into cgroup '%s'", leaf);
+	if (write_file_at(AT_FDCWD, FMT(file, "%s/cgroup.procs", leaf), FMT(pid, "%d", getpid())) <
+		0)
+		return err_set(
+			e, R_LIMITS_UNENFORCED, errno, "move this process into cgroup '%s'", leaf);
 	return 0;
 }
 
@@ -116,11 +121,15 @@ int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struc
 	if (join_unit(unit) < 0) {
 		(void)make_unit(unit); /* failing because another command was quicker is fine */
 		if (join_unit(unit) < 0)
-			return no_systemd("get a delegated cgroup from the user's systemd: no user manager answers", e);
+			return no_systemd(
+				"get a delegated cgroup from the user's systemd: no user manager answers",
+				e);
 	}
 	for (int i = 0; !inside_unit(unit, path, sizeof path); i++) {
 		if (i == MOVE_TRIES)
-			return no_systemd("get a delegated cgroup from the user's systemd: it did not move this process", e);
+			return no_systemd(
+				"get a delegated cgroup from the user's systemd: it did not move this process",
+				e);
 		(void)usleep(MOVE_PAUSE_US);
 	}
 	/* another command may be passing through the unit's own cgroup at this moment: controllers are then EBUSY */
@@ -133,5 +142,7 @@ int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struc
 			return 0;
 		(void)usleep(MOVE_PAUSE_US);
 	}
-	return no_systemd("use the delegated cgroup of the user's systemd: it does not hand on memory, pids and cpu", e);
+	return no_systemd(
+		"use the delegated cgroup of the user's systemd: it does not hand on memory, pids and cpu",
+		e);
 }

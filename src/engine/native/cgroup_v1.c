@@ -30,9 +30,12 @@ static bool has_word(const char *list, const char *word)
 /* Where a controller's hierarchy is mounted, from the text of /proc/self/mountinfo (field 5 of its line). */
 static int find_mount(const char *info, const char *controller, char *out, size_t cap)
 {
-	for (const char *line = info; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-		const char *end = strchrnul(line, '\n'), *dash = memmem(line, (size_t)(end - line), " - cgroup ", 10);
-		const char *options = dash ? memrchr(dash, ' ', (size_t)(end - dash)) : NULL, *point = line;
+	for (const char *line = info; line && *line;
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *end = strchrnul(line, '\n'),
+			   *dash = memmem(line, (size_t)(end - line), " - cgroup ", 10);
+		const char *options = dash ? memrchr(dash, ' ', (size_t)(end - dash)) : NULL,
+			   *point = line;
 		char list[128];
 
 		if (!options || (size_t)(end - options) > sizeof list)
@@ -53,7 +56,8 @@ static int find_mount(const char *info, const char *controller, char *out, size_
 /* This process's own cgroup of a controller, from the text of /proc/self/cgroup: "/" or "/a/b". */
 static int find_own(const char *info, const char *controller, char *out, size_t cap)
 {
-	for (const char *line = info; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+	for (const char *line = info; line && *line;
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
 		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
 		char names[128];
 
@@ -92,8 +96,10 @@ static int read_proc(struct proc_text *p, struct err *e)
 	_cleanup_close_ int cgroups = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
 
 	p->mounts.max = p->cgroups.max = PROC_TEXT_MAX;
-	if (mounts < 0 || cgroups < 0 || read_all(mounts, &p->mounts) < 0 || read_all(cgroups, &p->cgroups) < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, errno, "read '/proc/self/mountinfo' and '/proc/self/cgroup'");
+	if (mounts < 0 || cgroups < 0 || read_all(mounts, &p->mounts) < 0 ||
+		read_all(cgroups, &p->cgroups) < 0)
+		return err_set(e, R_LIMITS_UNENFORCED, errno,
+			"read '/proc/self/mountinfo' and '/proc/self/cgroup'");
 	return 0;
 }
 
@@ -104,8 +110,8 @@ static void proc_text_done(struct proc_text *p)
 }
 
 /* The delegated subtree's name is looked up below the process's own cgroup first: that keeps its limits above ours. */
-static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, const char *controller, const char *parent,
-	struct err *e)
+static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, const char *controller,
+	const char *parent, struct err *e)
 {
 	char mount[CGROUP_PATH], own[CGROUP_PATH];
 	char *path = t->path[t->n];
@@ -113,9 +119,11 @@ static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, cons
 
 	if (find_mount(proc->mounts.data, controller, mount, sizeof mount) < 0 ||
 		find_own(proc->cgroups.data, controller, own, sizeof own) < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, 0, "find cgroup controller '%s': not mounted", controller);
+		return err_set(e, R_LIMITS_UNENFORCED, 0,
+			"find cgroup controller '%s': not mounted", controller);
 	if (strlen(mount) + strlen(own) + (parent ? strlen(parent) : 0) + 3 > CGROUP_PATH)
-		return err_set(e, R_LIMITS_UNENFORCED, ENAMETOOLONG, "use cgroup '%s%s'", mount, own);
+		return err_set(
+			e, R_LIMITS_UNENFORCED, ENAMETOOLONG, "use cgroup '%s%s'", mount, own);
 	if (streq(own, "/"))
 		own[0] = '\0';
 	if (parent) {
@@ -128,8 +136,9 @@ static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, cons
 	if (fd < 0)
 		fd = try_dir(str_format(path, CGROUP_PATH, "%s%s", mount, own));
 	if (fd < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, errno, "make a cgroup of controller '%s' below '%s' as uid '%u'",
-			controller, path, geteuid());
+		return err_set(e, R_LIMITS_UNENFORCED, errno,
+			"make a cgroup of controller '%s' below '%s' as uid '%u'", controller, path,
+			geteuid());
 	t->controller[t->n] = controller;
 	t->dir[t->n++] = fd;
 	return 0;
@@ -179,10 +188,12 @@ static int limit_memory(int dir, const char *path, uint64_t bytes, struct err *e
 		return 0;
 	if (!host_has_swap())
 		return 0;
-	return err_set(e, R_LIMITS_UNENFORCED, errno, "forbid swap in '%s': the kernel does not count swap", path);
+	return err_set(e, R_LIMITS_UNENFORCED, errno,
+		"forbid swap in '%s': the kernel does not count swap", path);
 }
 
-int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t, const struct spec_limits *l, struct err *e)
+int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
+	const struct spec_limits *l, struct err *e)
 {
 	char text[32];
 
@@ -199,7 +210,10 @@ void cgroup_v1_read(const struct cgroup *c, const struct cgroup_tree *t, struct 
 {
 	(void)t;
 	f->has_pids_peak = cgroup_read_u64(c->dir[0], "pids.peak", &f->pids_peak) == 0;
-	f->has_pids_refused = cgroup_read_key(c->dir[0], "pids.events", "max", &f->pids_refused) == 0;
-	f->has_memory_peak = cgroup_read_u64(c->dir[1], "memory.max_usage_in_bytes", &f->memory_peak_bytes) == 0;
-	f->has_oom = cgroup_read_key(c->dir[1], "memory.oom_control", "oom_kill", &f->oom_kills) == 0;
+	f->has_pids_refused =
+		cgroup_read_key(c->dir[0], "pids.events", "max", &f->pids_refused) == 0;
+	f->has_memory_peak =
+		cgroup_read_u64(c->dir[1], "memory.max_usage_in_bytes", &f->memory_peak_bytes) == 0;
+	f->has_oom =
+		cgroup_read_key(c->dir[1], "memory.oom_control", "oom_kill", &f->oom_kills) == 0;
 }

@@ -36,7 +36,9 @@ static bool hands_on(int dir)
 		return false;
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (!lists(text, needed[i]))
-			all = write_file_at(dir, "cgroup.subtree_control", FMT(request, "+%s", needed[i])) == 0 && all;
+			all = write_file_at(dir, "cgroup.subtree_control",
+				      FMT(request, "+%s", needed[i])) == 0 &&
+				all;
 	return all;
 }
 
@@ -65,7 +67,9 @@ static int find_own(char *out, size_t cap)
 
 static void take(struct cgroup_tree *ret, int fd, const char *path)
 {
-	*ret = (struct cgroup_tree){ .kind = CGROUP_V2, .n = 1, .controller = { "unified" }, .dir = { fd } };
+	*ret = (struct cgroup_tree){
+		.kind = CGROUP_V2, .n = 1, .controller = { "unified" }, .dir = { fd }
+	};
 	str_format(ret->path[0], CGROUP_PATH, "%s", path);
 }
 
@@ -74,8 +78,10 @@ int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struc
 	char own[CGROUP_PATH], path[CGROUP_PATH + 64];
 	int fd;
 
-	if (find_own(own, sizeof own) < 0 || strlen(own) + (parent ? strlen(parent) : 0) + 32 > CGROUP_PATH)
-		return err_set(e, R_LIMITS_UNENFORCED, 0, "find this process's cgroup: '/proc/self/cgroup' has no v2 entry");
+	if (find_own(own, sizeof own) < 0 ||
+		strlen(own) + (parent ? strlen(parent) : 0) + 32 > CGROUP_PATH)
+		return err_set(e, R_LIMITS_UNENFORCED, 0,
+			"find this process's cgroup: '/proc/self/cgroup' has no v2 entry");
 	while (parent && *parent == '/')
 		parent++;
 	for (char *end = own + strlen(own);; end = strrchr(own, '/')) {
@@ -107,17 +113,21 @@ int cgroup_v2_limit(const struct cgroup *c, const struct spec_limits *l, struct 
 	char text[64];
 	int dir = c->dir[0];
 
-	if (cgroup_write(dir, "memory.max", c->name, FMT(text, "%llu", (unsigned long long)l->memory_bytes), e) < 0)
+	if (cgroup_write(dir, "memory.max", c->name,
+		    FMT(text, "%llu", (unsigned long long)l->memory_bytes), e) < 0)
 		return -1;
 	/* absent only where the kernel has no swap at all */
 	if (write_file_at(dir, "memory.swap.max", "0") < 0 && errno != ENOENT)
-		return err_set(e, R_LIMITS_UNENFORCED, errno, "write '0' to '%s/memory.swap.max'", c->name);
+		return err_set(e, R_LIMITS_UNENFORCED, errno, "write '0' to '%s/memory.swap.max'",
+			c->name);
 	/* one command: with half of its processes gone it has no meaning (Linux 4.19) */
 	(void)write_file_at(dir, "memory.oom.group", "1");
 	if (cgroup_write(dir, "pids.max", c->name, FMT(text, "%u", l->pids + 1), e) < 0)
 		return -1;
 	return cgroup_write(dir, "cpu.max", c->name,
-		FMT(text, "%llu %d", (unsigned long long)l->cpu_millis * CPU_PERIOD_US / 1000, CPU_PERIOD_US), e);
+		FMT(text, "%llu %d", (unsigned long long)l->cpu_millis * CPU_PERIOD_US / 1000,
+			CPU_PERIOD_US),
+		e);
 }
 
 void cgroup_v2_read(const struct cgroup *c, struct engine_facts *f)
@@ -125,8 +135,9 @@ void cgroup_v2_read(const struct cgroup *c, struct engine_facts *f)
 	int dir = c->dir[0];
 	uint64_t cpu;
 
-	f->has_memory_peak = cgroup_read_u64(dir, "memory.peak", &f->memory_peak_bytes) == 0; /* Linux 5.19 */
-	f->has_pids_peak = cgroup_read_u64(dir, "pids.peak", &f->pids_peak) == 0;	      /* Linux 6.1 */
+	f->has_memory_peak =
+		cgroup_read_u64(dir, "memory.peak", &f->memory_peak_bytes) == 0;  /* Linux 5.19 */
+	f->has_pids_peak = cgroup_read_u64(dir, "pids.peak", &f->pids_peak) == 0; /* Linux 6.1 */
 	f->has_pids_refused = cgroup_read_key(dir, "pids.events", "max", &f->pids_refused) == 0;
 	f->has_oom = cgroup_read_key(dir, "memory.events", "oom_kill", &f->oom_kills) == 0;
 	if (cgroup_read_key(dir, "cpu.stat", "usage_usec", &cpu) == 0)

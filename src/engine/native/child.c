@@ -80,12 +80,14 @@ static int make_target(int root, const char *target, enum tree_kind kind)
 		memcpy(name, p, (size_t)(end - p));
 		name[end - p] = '\0';
 		if (file) {
-			fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+			fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
+				0444);
 			fd = close_fd(fd);
 		} else {
 			(void)mkdirat(dir, name, 0755);
 		}
-		next = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
+		next = openat(
+			dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
 		dir = close_fd(dir);
 		if (last)
 			return next;
@@ -115,7 +117,8 @@ static void attach_own(struct tree *t, unsigned number)
 		(void)mkdir(t->target, 0755);
 		*slash = '/';
 	}
-	made = t->kind == TREE_FILE ? mknod(t->target, S_IFREG | 0444, 0) == 0 : mkdir(t->target, 0755) == 0;
+	made = t->kind == TREE_FILE ? mknod(t->target, S_IFREG | 0444, 0) == 0
+				    : mkdir(t->target, 0755) == 0;
 	if (!made && errno != EEXIST)
 		fail(STEP_TARGET, number, errno);
 	attach_fd(t, AT_FDCWD, t->target, number);
@@ -180,29 +183,37 @@ static void make_etc(const struct child_plan *c, int root)
 		return;
 	check(mkdirat(root, "etc", 0755) == 0, STEP_DIRECTORY);
 	if (s->uid == 0)
-		FMT(text, "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", s->home);
+		FMT(text,
+			"root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+			s->home);
 	else
 		FMT(text,
 			"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
 			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 			s->uid, s->gid, s->home);
 	put_file(root, "etc/passwd", text);
-	put_file(root, "etc/group", FMT(text, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", s->gid));
-	put_file(root, "etc/hosts", FMT(text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", s->hostname));
+	put_file(root, "etc/group",
+		FMT(text, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", s->gid));
+	put_file(root, "etc/hosts",
+		FMT(text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", s->hostname));
 	put_file(root, "etc/hostname", FMT(text, "%s\n", s->hostname));
-	put_file(root, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n");
+	put_file(root, "etc/nsswitch.conf",
+		"passwd: files\ngroup: files\nhosts: files\nservices: files\n");
 	check(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random, STEP_FILE);
 	put_file(root, "etc/machine-id",
-		FMT(id, "%016llx%016llx\n", (unsigned long long)random[0], (unsigned long long)random[1]));
+		FMT(id, "%016llx%016llx\n", (unsigned long long)random[0],
+			(unsigned long long)random[1]));
 }
 
 /* Docker's list (oci defaults): files are covered by /dev/null, directories by an empty one. */
 static void mask_proc(void)
 {
-	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts", "proc/kcore", "proc/keys",
-		"proc/latency_stats", "proc/sched_debug", "proc/scsi", "proc/timer_list", "proc/timer_stats", "proc/kallsyms",
-		"proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo", "proc/config.gz" };
-	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger" };
+	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts",
+		"proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi",
+		"proc/timer_list", "proc/timer_stats", "proc/kallsyms", "proc/kpagecgroup",
+		"proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo", "proc/config.gz" };
+	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys",
+		"proc/sysrq-trigger" };
 	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
 
 	for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
@@ -212,16 +223,19 @@ static void mask_proc(void)
 		if (lstat(masked[i], &st) < 0)
 			continue;
 		dir = S_ISDIR(st.st_mode);
-		check(mount(dir ? "run/empty" : "dev/null", masked[i], NULL, MS_BIND, NULL) == 0, STEP_PROC_MASK);
+		check(mount(dir ? "run/empty" : "dev/null", masked[i], NULL, MS_BIND, NULL) == 0,
+			STEP_PROC_MASK);
 		if (dir)
-			check(mount(NULL, masked[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0, STEP_PROC_MASK);
+			check(mount(NULL, masked[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0,
+				STEP_PROC_MASK);
 	}
 	for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++) {
 		if (mount(read_only[i], read_only[i], NULL, MS_BIND, NULL) < 0) {
 			check(errno == ENOENT, STEP_PROC_MASK);
 			continue;
 		}
-		check(mount(NULL, read_only[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0, STEP_PROC_MASK);
+		check(mount(NULL, read_only[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0,
+			STEP_PROC_MASK);
 	}
 }
 
@@ -229,17 +243,20 @@ static void mask_proc(void)
 static void cap_inotify(int root)
 {
 	static const char *const files[][2] = { { "proc/sys/user/max_inotify_instances", "64" },
-		{ "proc/sys/user/max_inotify_watches", "65536" }, { "proc/sys/user/max_fanotify_groups", "0" },
+		{ "proc/sys/user/max_inotify_watches", "65536" },
+		{ "proc/sys/user/max_fanotify_groups", "0" },
 		{ "proc/sys/user/max_fanotify_marks", "0" } };
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		check(write_file_at(root, files[i][0], files[i][1]) == 0 || errno == ENOENT, STEP_RLIMIT);
+		check(write_file_at(root, files[i][0], files[i][1]) == 0 || errno == ENOENT,
+			STEP_RLIMIT);
 }
 
 static void make_dev(const struct child_plan *c, int root)
 {
-	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
-		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
+	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" },
+		{ "/proc/self/fd/0", "dev/stdin" }, { "/proc/self/fd/1", "dev/stdout" },
+		{ "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
 
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
 		check(symlinkat(links[i][0], root, links[i][1]) == 0, STEP_DEV);
@@ -261,8 +278,9 @@ static void make_tmpfs(const struct sandbox_spec *s, int root)
 		if (at < 0)
 			fail(STEP_TMPFS, i, errno);
 		at = close_fd(at);
-		FMT(options, "size=%llu,nr_inodes=%llu,mode=%o,uid=%u,gid=%u", (unsigned long long)t->size,
-			(unsigned long long)t->inodes, t->mode, t->owned ? s->uid : 0, t->owned ? s->gid : 0);
+		FMT(options, "size=%llu,nr_inodes=%llu,mode=%o,uid=%u,gid=%u",
+			(unsigned long long)t->size, (unsigned long long)t->inodes, t->mode,
+			t->owned ? s->uid : 0, t->owned ? s->gid : 0);
 		if (mount("tmpfs", t->target + 1, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
 			fail(STEP_TMPFS, i, errno);
 	}
@@ -287,18 +305,22 @@ static void build_root(struct child_plan *c)
 		open_trees(c);
 		open_guest(c); /* behind them, so that no clone of /usr takes it along */
 	}
-	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=512,mode=0755") == 0, STEP_ROOT);
+	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV,
+		      "size=1m,nr_inodes=512,mode=0755") == 0,
+		STEP_ROOT);
 	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
 	make_etc(c, root);
 	for (unsigned i = 0; i < c->trees->n_links; i++)
-		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0, STEP_FILE);
-	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 && mkdirat(root, "run", 0755) == 0 &&
-			mkdirat(root, "run/empty", 0555) == 0,
+		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0,
+			STEP_FILE);
+	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 &&
+			mkdirat(root, "run", 0755) == 0 && mkdirat(root, "run/empty", 0555) == 0,
 		STEP_DIRECTORY);
 	for (unsigned i = 0; i < c->trees->n - s->n_binds; i++)
 		attach_own(&c->trees->trees[i], i);
-	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0, STEP_PROC);
+	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0,
+		STEP_PROC);
 	cap_inotify(root);
 	mask_proc();
 	make_dev(c, root);
@@ -326,9 +348,10 @@ static void cap_limit(int what, rlim_t most)
 static void cap_shared_limits(void)
 {
 	cap_limit(RLIMIT_SIGPENDING, 1024);
-	cap_limit(RLIMIT_MSGQUEUE, 96 << 10);	/* bytes: one queue of the default size, with its bookkeeping */
-	cap_limit(RLIMIT_MEMLOCK, 8 << 20);	/* the kernel's own default since 5.16 */
-	cap_limit(RLIMIT_NOFILE, 65536);	/* also bounds descriptors in flight over sockets */
+	cap_limit(RLIMIT_MSGQUEUE,
+		96 << 10); /* bytes: one queue of the default size, with its bookkeeping */
+	cap_limit(RLIMIT_MEMLOCK, 8 << 20); /* the kernel's own default since 5.16 */
+	cap_limit(RLIMIT_NOFILE, 65536);    /* also bounds descriptors in flight over sockets */
 }
 
 /* The caller may be a service with privileges in scheduling; CPU limits hold for ordinary policies only. */
@@ -338,7 +361,8 @@ static void reset_scheduling(void)
 	const struct rlimit none = { 0, 0 };
 
 	check(sched_setscheduler(0, SCHED_OTHER, &normal) == 0, STEP_RLIMIT);
-	check(setrlimit(RLIMIT_RTPRIO, &none) == 0 && setrlimit(RLIMIT_NICE, &none) == 0, STEP_RLIMIT);
+	check(setrlimit(RLIMIT_RTPRIO, &none) == 0 && setrlimit(RLIMIT_NICE, &none) == 0,
+		STEP_RLIMIT);
 	if (getpriority(PRIO_PROCESS, 0) < 0)
 		check(setpriority(PRIO_PROCESS, 0, 0) == 0, STEP_RLIMIT);
 }
@@ -383,7 +407,8 @@ static void place_fds(const struct child_plan *c)
  * (CVE-2024-21626).  So all of those are closed before, and magic links refused. */
 static void enter_workdir(const char *path)
 {
-	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
+	_cleanup_close_ int fd =
+		sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
 
 	check(fd >= 0 && fchdir(fd) == 0, STEP_WORKDIR);
 }
@@ -438,7 +463,8 @@ void child_run(const struct child_plan *plan)
 	else
 		write_own_maps(&c);
 	if (c.root)
-		check(setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0, STEP_IDS);
+		check(setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0,
+			STEP_IDS);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids cleared it */
 	build_root(&c);
 	check(sethostname(s->hostname, strlen(s->hostname)) == 0, STEP_HOSTNAME);

@@ -91,7 +91,8 @@ static void ret_errno(int e)
 static void load_arg(unsigned i)
 {
 	/* the low half: what the kernel looks at for int, mode_t and the commands of ioctl */
-	put(BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(offsetof(struct seccomp_data, args) + 8 * i));
+	put(BPF_LD | BPF_W | BPF_ABS, 0, 0,
+		(uint32_t)(offsetof(struct seccomp_data, args) + 8 * i));
 }
 
 static void add(const char *name, struct call c)
@@ -114,7 +115,8 @@ static void read_table(void)
 	for (int i = 0; i < MAX_NR; i++) {
 		struct range *last = n_ranges ? &ranges[n_ranges - 1] : NULL;
 
-		if (last && last->call.verdict == calls[i].verdict && last->call.block == calls[i].block)
+		if (last && last->call.verdict == calls[i].verdict &&
+			last->call.block == calls[i].block)
 			continue;
 		ranges[n_ranges++] = (struct range){ .first = i, .call = calls[i] };
 	}
@@ -188,7 +190,8 @@ static void values_block(unsigned arg, const uint32_t *values, unsigned n, int e
 static void socket_block(void)
 {
 	static const uint32_t unix_only[] = { AF_UNIX }, route[] = { 0 /* NETLINK_ROUTE */ };
-	static const uint32_t protocols[] = { 0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6 };
+	static const uint32_t protocols[] = { 0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP,
+		IPPROTO_ICMPV6 };
 	const unsigned values = 2; /* instructions of values_block besides two for each value */
 
 	load_arg(0);
@@ -228,7 +231,8 @@ static void prlimit_block(void)
 	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 5, RLIMIT_CORE);
 	load_arg(2);
 	put(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0);
-	put(BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(offsetof(struct seccomp_data, args) + 8 * 2 + 4));
+	put(BPF_LD | BPF_W | BPF_ABS, 0, 0,
+		(uint32_t)(offsetof(struct seccomp_data, args) + 8 * 2 + 4));
 	put(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
 	ret_errno(0);
 	ret(SECCOMP_RET_ALLOW);
@@ -236,9 +240,10 @@ static void prlimit_block(void)
 
 static void block(enum block b)
 {
-	static const uint32_t personalities[] = { 0, 8, 0x20000, 0x20008, 0xffffffff }, unix_only[] = { AF_UNIX };
-	const uint32_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-		CLONE_NEWPID | CLONE_NEWNET;
+	static const uint32_t personalities[] = { 0, 8, 0x20000, 0x20008, 0xffffffff },
+			      unix_only[] = { AF_UNIX };
+	const uint32_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+		CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 	const uint32_t bits = setgid_allowed ? 04000 : 06000;
 
 	block_at[b] = n_prog;
@@ -305,14 +310,16 @@ static void print(const char *name)
 {
 	(void)printf("static const struct sock_filter %s[] = {\n", name);
 	for (int i = 0; i < n_prog; i++)
-		(void)printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", prog[i].code, prog[i].jt, prog[i].jf, prog[i].k);
+		(void)printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", prog[i].code, prog[i].jt,
+			prog[i].jf, prog[i].k);
 	(void)printf("};\n");
 }
 
 int main(void)
 {
 	read_table();
-	(void)printf("/* Generated from syscalls.def by genfilter. */\n#pragma once\n#include <linux/filter.h>\n\n");
+	(void)printf(
+		"/* Generated from syscalls.def by genfilter. */\n#pragma once\n#include <linux/filter.h>\n\n");
 	build(false);
 	print("filter_strict");
 	build(true);

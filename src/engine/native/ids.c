@@ -40,7 +40,10 @@ int ids_take(struct id_range *ret, uint32_t base, uint32_t count, struct err *e)
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t n = (start + i) % count;
 		/* the byte is the range's place among all ids, so that regions that overlap share their locks */
-		struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = base / NATIVE_ID_RANGE + n, .l_len = 1 };
+		struct flock l = { .l_type = F_WRLCK,
+			.l_whence = SEEK_SET,
+			.l_start = base / NATIVE_ID_RANGE + n,
+			.l_len = 1 };
 
 		if (fcntl(fd, F_OFD_SETLK, &l) == 0) {
 			ret->lock_fd = move_fd(&fd);
@@ -50,7 +53,8 @@ int ids_take(struct id_range *ret, uint32_t base, uint32_t count, struct err *e)
 		if (errno != EAGAIN && errno != EACCES)
 			return err_set(e, R_STATE_UNWRITABLE, errno, "lock '%s'", IDS_LOCK);
 	}
-	return err_set(e, R_ID_RANGE_EXHAUSTED, 0, "take a range of ids: all '%u' are in use", count);
+	return err_set(
+		e, R_ID_RANGE_EXHAUSTED, 0, "take a range of ids: all '%u' are in use", count);
 }
 
 void ids_release(struct id_range *r)
@@ -59,10 +63,12 @@ void ids_release(struct id_range *r)
 }
 
 /* One line of subuid, subgid (name:start:count) or passwd or group (name:x:id:...). */
-static int check_line(char *line, const char *file, bool is_passwd, uint64_t lo, uint64_t hi, struct err *e)
+static int check_line(
+	char *line, const char *file, bool is_passwd, uint64_t lo, uint64_t hi, struct err *e)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
-	char *save = NULL, *name = strtok_r(line, ":\n", &save), *second = strtok_r(NULL, ":\n", &save);
+	char *save = NULL, *name = strtok_r(line, ":\n", &save),
+	     *second = strtok_r(NULL, ":\n", &save);
 	char *third = strtok_r(NULL, ":\n", &save);
 	uint64_t first, n = 1;
 
@@ -74,8 +80,9 @@ static int check_line(char *line, const char *file, bool is_passwd, uint64_t lo,
 		return 0;
 	if (n == 0 || first >= hi || first + n <= lo)
 		return 0;
-	return err_set(e, R_ID_RANGE_CONFLICT, 0, "use ids %llu to %llu: '%s' gives %llu to '%s'", (unsigned long long)lo,
-		(unsigned long long)hi - 1, file, (unsigned long long)first, name);
+	return err_set(e, R_ID_RANGE_CONFLICT, 0, "use ids %llu to %llu: '%s' gives %llu to '%s'",
+		(unsigned long long)lo, (unsigned long long)hi - 1, file, (unsigned long long)first,
+		name);
 }
 
 static int check_file(const char *file, bool is_passwd, uint64_t lo, uint64_t hi, struct err *e)
@@ -97,12 +104,16 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e)
 	uint64_t lo = base, hi = lo + (uint64_t)count * NATIVE_ID_RANGE;
 
 	if (base < NATIVE_ID_RANGE || count == 0 || hi > UINT32_MAX)
-		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u' and ids.count '%u': outside 65536 to 4294967295", base,
+		return err_set(e, R_OUT_OF_RANGE, 0,
+			"use ids.base '%u' and ids.count '%u': outside 65536 to 4294967295", base,
 			count);
 	if (base % NATIVE_ID_RANGE)
-		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u': not a multiple of %d", base, NATIVE_ID_RANGE);
-	if (check_file("/etc/subuid", false, lo, hi, e) < 0 || check_file("/etc/subgid", false, lo, hi, e) < 0 ||
-		check_file("/etc/passwd", true, lo, hi, e) < 0 || check_file("/etc/group", true, lo, hi, e) < 0)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use ids.base '%u': not a multiple of %d",
+			base, NATIVE_ID_RANGE);
+	if (check_file("/etc/subuid", false, lo, hi, e) < 0 ||
+		check_file("/etc/subgid", false, lo, hi, e) < 0 ||
+		check_file("/etc/passwd", true, lo, hi, e) < 0 ||
+		check_file("/etc/group", true, lo, hi, e) < 0)
 		return -1;
 	return 0;
 }
@@ -110,7 +121,8 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e)
 int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct err *e)
 {
 	char path[64];
-	_cleanup_close_ int proc = open(FMT(path, "/proc/%d", pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int proc =
+		open(FMT(path, "/proc/%d", pid), O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (proc < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "open '/proc/%d'", pid);
@@ -138,7 +150,8 @@ int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret,
 			(void)pause();
 		_exit(0);
 	}
-	r = ids_write_maps(pid, FMT(uid_map, "%u %u 1", uid, to_uid), FMT(gid_map, "%u %u 1", gid, to_gid), e);
+	r = ids_write_maps(
+		pid, FMT(uid_map, "%u %u 1", uid, to_uid), FMT(gid_map, "%u %u 1", gid, to_gid), e);
 	fd = r < 0 ? -1 : open(FMT(path, "/proc/%d/ns/user", pid), O_RDONLY | O_CLOEXEC);
 	if (r == 0 && fd < 0)
 		r = err_set(e, R_SETUP_FAILED, errno, "open '%s'", path);

@@ -4,6 +4,8 @@
  * the channel's end).  The owner prepares everything that needs rights outside (range of ids, cgroup, clones of host
  * directories), makes the first process in fresh namespaces and writes its maps; that process moves itself into its cgroups
  * (v1; on v2 it is born there) and builds its root (child.c).  From then on the owner only reads frames and waits. */
+#include "engine/native/native.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,11 +20,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/native/native.h"
 #include "wire/wire.h"
 
 enum {
-	NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+	NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+		CLONE_NEWUTS,
 	GUEST_UID = 0,
 	CHANNEL_BUFFER = 1024,
 };
@@ -118,9 +120,11 @@ static int take_ids(struct engine *n, struct sandbox *sb, struct err *e)
 	return ids_take(&sb->ids, n->env.ids_base, n->env.ids_count, e);
 }
 
-static int take_cgroup(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
+static int take_cgroup(
+	struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
 {
-	if (native_tree(n, e) < 0 || cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
+	if (native_tree(n, e) < 0 ||
+		cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
 		return err_wrap(e, "enforce limits");
 	sb->has_cgroup = true;
 	return 0;
@@ -135,7 +139,8 @@ static bool wants_idmap(const struct sandbox_spec *s)
 }
 
 /* As root the clones are made out here, where the caller's descriptors mean something. */
-static int open_trees(const struct engine *n, struct tree_plan *p, const struct sandbox_spec *s, struct err *e)
+static int open_trees(
+	const struct engine *n, struct tree_plan *p, const struct sandbox_spec *s, struct err *e)
 {
 	if (!n->root)
 		return 0;
@@ -147,21 +152,24 @@ static int open_trees(const struct engine *n, struct tree_plan *p, const struct 
 		if (r == 0)
 			continue;
 		if (t->idmap_fd >= 0 && (r == -EINVAL || r == -EOPNOTSUPP))
-			return err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of '%s' at '%s'", t->source_path ?: "",
-				s->binds[t->index].target);
+			return err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of '%s' at '%s'",
+				t->source_path ?: "", s->binds[t->index].target);
 		return err_set(e, R_SETUP_FAILED, -r, "clone the mount of '/%s'", t->target);
 	}
 	return 0;
 }
 
 /* A pipe belongs to whoever made it: without this, opening /dev/stderr inside would be refused. */
-static int give_stdio(const struct sandbox *sb, const struct sandbox_spec *s, const struct engine_io *io, struct err *e)
+static int give_stdio(const struct sandbox *sb, const struct sandbox_spec *s,
+	const struct engine_io *io, struct err *e)
 {
 	if (sb->ids.lock_fd < 0)
 		return 0;
 	for (int i = 0; i < 3; i++)
-		if (io->fd[i] >= 0 && fchown(io->fd[i], sb->ids.base + s->uid, sb->ids.base + s->gid) < 0)
-			return err_set(e, R_SETUP_FAILED, errno, "hand over standard stream '%d'", i);
+		if (io->fd[i] >= 0 &&
+			fchown(io->fd[i], sb->ids.base + s->uid, sb->ids.base + s->gid) < 0)
+			return err_set(
+				e, R_SETUP_FAILED, errno, "hand over standard stream '%d'", i);
 	return 0;
 }
 
@@ -179,7 +187,8 @@ static int write_maps(const struct engine *n, const struct sandbox *sb, struct e
 static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct err *e)
 {
 	/* a peer that has gone has said why, or died: next() tells */
-	if (send(sb->channel, p, n, MSG_NOSIGNAL) == (ssize_t)n || errno == EPIPE || errno == ECONNRESET)
+	if (send(sb->channel, p, n, MSG_NOSIGNAL) == (ssize_t)n || errno == EPIPE ||
+		errno == ECONNRESET)
 		return 0;
 	return err_set(e, R_SETUP_FAILED, errno, "talk to the sandbox's first process");
 }
@@ -187,7 +196,10 @@ static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct 
 /* As root one byte "G", the maps are written; then what the guest reads first. */
 static int greet(const struct sandbox *sb, struct err *e)
 {
-	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1, .deadline_ms = sb->deadline_ms };
+	struct wire_hello hello = { .magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.epoch = 1,
+		.deadline_ms = sb->deadline_ms };
 	uint8_t out[64] = { 'G' };
 	size_t n = sb->engine->root ? 1 : 0;
 
@@ -198,7 +210,8 @@ static int greet(const struct sandbox *sb, struct err *e)
 
 static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *plan, struct err *e)
 {
-	struct clone_args args = { .flags = NAMESPACES | CLONE_PIDFD, .exit_signal = SIGCHLD,
+	struct clone_args args = { .flags = NAMESPACES | CLONE_PIDFD,
+		.exit_signal = SIGCHLD,
 		.pidfd = (unsigned long long)(uintptr_t)&sb->pid_fd };
 	int channel[2], error;
 
@@ -231,7 +244,8 @@ static int reset_oom_score(const struct sandbox *sb, struct err *e)
 {
 	char own[32], path[64];
 
-	if (read_file_at(AT_FDCWD, "/proc/self/oom_score_adj", own, sizeof own) <= 0 || own[0] != '-')
+	if (read_file_at(AT_FDCWD, "/proc/self/oom_score_adj", own, sizeof own) <= 0 ||
+		own[0] != '-')
 		return 0;
 	if (write_file_at(AT_FDCWD, FMT(path, "/proc/%d/oom_score_adj", sb->pid), "0") < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "write '0' to '%s'", path);
@@ -240,7 +254,8 @@ static int reset_oom_score(const struct sandbox *sb, struct err *e)
 
 static int launch(struct engine *n, struct sandbox *sb, struct child_plan *plan, struct err *e)
 {
-	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, e) < 0 || reset_oom_score(sb, e) < 0)
+	if (clone_child(n, sb, plan, e) < 0 || write_maps(n, sb, e) < 0 ||
+		reset_oom_score(sb, e) < 0)
 		return -1;
 	return greet(sb, e);
 }
@@ -260,26 +275,34 @@ static struct sandbox *new_sandbox(struct engine *n, const struct sandbox_spec *
 	memcpy(sb->id, s->id, sizeof sb->id);
 	sb->uid = s->uid;
 	sb->gid = s->gid;
-	sb->exec_flags = (s->terminal ? WIRE_EXEC_TERMINAL : 0u) | (s->model_relay ? WIRE_EXEC_RELAY : 0u);
+	sb->exec_flags =
+		(s->terminal ? WIRE_EXEC_TERMINAL : 0u) | (s->model_relay ? WIRE_EXEC_RELAY : 0u);
 	sb->deadline_ms = s->limits.timeout_ms ? boottime_ms() + s->limits.timeout_ms : 0;
 	return sb;
 }
 
 static void native_free(struct sandbox *sb);
 
-static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, const struct engine_io *io,
-	struct tree_plan *trees, struct err *e)
+static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s,
+	const struct engine_io *io, struct tree_plan *trees, struct err *e)
 {
 	_cleanup_close_ int idmap = -1;
 	struct tree_options options = { .recursive = !n->root, .terminal_fd = io->fd[0] };
-	struct child_plan plan = { .spec = s, .trees = trees, .io = *io, .guest_fd = n->guest_fd, .root = n->root,
-		.host_uid = n->uid, .host_gid = n->gid,		.join = { -1, -1, -1, -1, -1 } };
+	struct child_plan plan = { .spec = s,
+		.trees = trees,
+		.io = *io,
+		.guest_fd = n->guest_fd,
+		.root = n->root,
+		.host_uid = n->uid,
+		.host_gid = n->gid,
+		.join = { -1, -1, -1, -1, -1 } };
 	int r;
 
 	if (take_ids(n, sb, e) < 0 || (!s->limits.unlimited && take_cgroup(n, sb, s, e) < 0))
 		return -1;
 	if (n->root && wants_idmap(s) &&
-		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid, &idmap, e) < 0)
+		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid,
+			&idmap, e) < 0)
 		return -1;
 	options.idmap_fd = idmap;
 	if (trees_plan(trees, s, &options, e) < 0 || open_trees(n, trees, s, e) < 0 ||
@@ -288,7 +311,9 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	for (unsigned i = 0; i < trees->n; i++)
 		str_format(sb->targets[i], SPEC_MAX_TARGET, "/%.254s", trees->trees[i].target);
 	sb->n_targets = trees->n;
-	r = sb->has_cgroup && n->tree.kind == CGROUP_V1 ? cgroup_open_join(&sb->cgroup, &n->tree, plan.join, e) : 0;
+	r = sb->has_cgroup && n->tree.kind == CGROUP_V1
+		? cgroup_open_join(&sb->cgroup, &n->tree, plan.join, e)
+		: 0;
 	if (r == 0)
 		r = launch(n, sb, &plan, e);
 	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
@@ -296,8 +321,8 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 	return r;
 }
 
-static int native_create(struct engine *n, const struct sandbox_spec *s, const struct engine_io *io, struct sandbox **ret,
-	struct err *e)
+static int native_create(struct engine *n, const struct sandbox_spec *s, const struct engine_io *io,
+	struct sandbox **ret, struct err *e)
 {
 	struct tree_plan *trees;
 	struct sandbox *sb;
@@ -323,7 +348,9 @@ static int native_create(struct engine *n, const struct sandbox_spec *s, const s
 
 static int native_start(struct sandbox *sb, struct err *e)
 {
-	struct wire_exec m = { .command = 1, .uid = sb->uid, .gid = sb->gid, .flags = sb->exec_flags };
+	struct wire_exec m = {
+		.command = 1, .uid = sb->uid, .gid = sb->gid, .flags = sb->exec_flags
+	};
 	uint8_t out[64];
 
 	return tell_child(sb, out, wire_put_exec(out, sizeof out, &m), e);
@@ -334,12 +361,16 @@ static int native_start(struct sandbox *sb, struct err *e)
 static int setup_failed(const struct sandbox *sb, const struct wire_setup_failed *m, struct err *e)
 {
 	if (m->step >= STEP_MAX)
-		return err_set(e, R_WIRE_MALFORMED, 0, "read frame 'SETUP_FAILED': no step '%u'", m->step);
-	if (m->step == STEP_TARGET || m->step == STEP_ATTACH || m->step == STEP_TREE || m->step == STEP_CHANGED)
-		return err_set(e, steps[m->step].reason, (int)m->error, "%s '%s'", steps[m->step].text,
+		return err_set(
+			e, R_WIRE_MALFORMED, 0, "read frame 'SETUP_FAILED': no step '%u'", m->step);
+	if (m->step == STEP_TARGET || m->step == STEP_ATTACH || m->step == STEP_TREE ||
+		m->step == STEP_CHANGED)
+		return err_set(e, steps[m->step].reason, (int)m->error, "%s '%s'",
+			steps[m->step].text,
 			m->index < sb->n_targets ? sb->targets[m->index] : "?");
 	if (m->step == STEP_EXEC && m->error == E2BIG)
-		return err_set(e, R_OUT_OF_RANGE, E2BIG, "hand over the command's arguments and environment");
+		return err_set(e, R_OUT_OF_RANGE, E2BIG,
+			"hand over the command's arguments and environment");
 	if (m->step == STEP_PROC && m->error == EPERM) {
 		(void)err_set(e, R_USERNS_UNAVAILABLE, EPERM, "%s", steps[m->step].text);
 		return err_remedy(e,
@@ -349,10 +380,12 @@ static int setup_failed(const struct sandbox *sb, const struct wire_setup_failed
 	return err_set(e, steps[m->step].reason, (int)m->error, "%s", steps[m->step].text);
 }
 
-static int take_frame(struct sandbox *sb, const struct wire_frame *f, struct engine_event *ret, struct err *e)
+static int take_frame(
+	struct sandbox *sb, const struct wire_frame *f, struct engine_event *ret, struct err *e)
 {
 	static const enum engine_event_kind kinds[] = { [WIRE_HOW_EXITED] = ENGINE_EXITED,
-		[WIRE_HOW_SIGNALLED] = ENGINE_SIGNALLED, [WIRE_HOW_NOT_STARTED] = ENGINE_NOT_STARTED,
+		[WIRE_HOW_SIGNALLED] = ENGINE_SIGNALLED,
+		[WIRE_HOW_NOT_STARTED] = ENGINE_NOT_STARTED,
 		[WIRE_HOW_DEADLINE] = ENGINE_DEADLINE };
 	struct wire_setup_failed failed;
 	struct wire_started started;
@@ -375,8 +408,8 @@ static int take_frame(struct sandbox *sb, const struct wire_frame *f, struct eng
 	}
 	if (wire_get_setup_failed(f, &failed))
 		return setup_failed(sb, &failed, e);
-	return err_set(e, R_WIRE_MALFORMED, 0, "read frame '%s' of sandbox '%s': not expected now", wire_type_name(f->type),
-		sb->id);
+	return err_set(e, R_WIRE_MALFORMED, 0, "read frame '%s' of sandbox '%s': not expected now",
+		wire_type_name(f->type), sb->id);
 }
 
 static int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e)
@@ -389,7 +422,8 @@ static int native_next(struct sandbox *sb, struct engine_event *ret, struct err 
 		ssize_t n;
 
 		if (w == WIRE_REFUSED)
-			return err_set(e, R_WIRE_MALFORMED, 0, "read a frame of sandbox '%s': not one of this version", sb->id);
+			return err_set(e, R_WIRE_MALFORMED, 0,
+				"read a frame of sandbox '%s': not one of this version", sb->id);
 		if (w == WIRE_OK) {
 			if (take_frame(sb, &f, ret, e) < 0)
 				return -1;
@@ -489,7 +523,8 @@ static int native_sweep(struct engine *n, unsigned *ret_removed, struct err *e)
 	return cgroup_sweep(&n->tree, n->env.home_hash, ret_removed, e);
 }
 
-static int native_list(struct engine *n, void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e)
+static int native_list(struct engine *n, void (*each)(void *arg, const char *id, bool alive),
+	void *arg, struct err *e)
 {
 	if (native_tree(n, e) < 0)
 		return -1;

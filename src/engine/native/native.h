@@ -59,15 +59,15 @@ struct cgroup {
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e);
 void cgroup_tree_done(struct cgroup_tree *t);
 
-int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash, const char *id,
-	const struct spec_limits *l, struct err *e);
+int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash,
+	const char *id, const struct spec_limits *l, struct err *e);
 /* Moves another process: slow on v1 (see cgroup_open_join), for experiments only. */
 int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, struct err *e);
 /* v1: descriptors through which a single-threaded process moves itself by writing "0".  Moving another process takes the
  * lock of all forks and waits for an RCU grace period, milliseconds on an idle machine; a thread that moves itself does not
  * (Linux 5.5).  The kernel judges by who opened them.  -1 where there is none; the caller closes them. */
-int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t, int fds[static CGROUP_MAX_CONTROLLERS],
-	struct err *e);
+int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t,
+	int fds[static CGROUP_MAX_CONTROLLERS], struct err *e);
 void cgroup_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
 void cgroup_kill(const struct cgroup *c, const struct cgroup_tree *t);
 
@@ -75,13 +75,15 @@ void cgroup_kill(const struct cgroup *c, const struct cgroup_tree *t);
 void cgroup_remove(struct cgroup *c, const struct cgroup_tree *t);
 
 /* Names are bailey-HOME-ID-PID-STARTTIME: a directory whose process is gone is stale. */
-int cgroup_sweep(const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e);
-int cgroup_list(const struct cgroup_tree *t, const char *home_hash, void (*each)(void *arg, const char *id, bool alive),
-	void *arg, struct err *e);
+int cgroup_sweep(
+	const struct cgroup_tree *t, const char *home_hash, unsigned *ret_removed, struct err *e);
+int cgroup_list(const struct cgroup_tree *t, const char *home_hash,
+	void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e);
 
 /* cgroup_v1.c and cgroup_v2.c */
 int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e);
-int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t, const struct spec_limits *l, struct err *e);
+int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
+	const struct spec_limits *l, struct err *e);
 void cgroup_v1_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
 int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struct err *e);
 int cgroup_v2_limit(const struct cgroup *c, const struct spec_limits *l, struct err *e);
@@ -109,10 +111,10 @@ struct tree {
 	const char *path;
 	int source_fd; /* -1; owned when own_source */
 	bool own_source, writable, recursive, device;
-	int idmap_fd; /* borrowed; -1: not mapped */
-	unsigned index; /* for messages: the spec's bind, else 0 */
+	int idmap_fd;                 /* borrowed; -1: not mapped */
+	unsigned index;               /* for messages: the spec's bind, else 0 */
 	char target[SPEC_MAX_TARGET]; /* relative to the new root, no leading slash */
-	int tree_fd;	      /* the detached clone, owned; -1 until opened */
+	int tree_fd;                  /* the detached clone, owned; -1 until opened */
 	char *source_path; /* where source_fd was found, for a second opening in another mount namespace; owned, or NULL */
 };
 
@@ -126,13 +128,14 @@ struct tree_plan {
 };
 
 struct tree_options {
-	bool recursive;	 /* show mounts below a source as well: a normal user can't leave them out */
-	int idmap_fd;	 /* for binds that ask for it; -1 */
+	bool recursive; /* show mounts below a source as well: a normal user can't leave them out */
+	int idmap_fd;   /* for binds that ask for it; -1 */
 	int terminal_fd; /* of a spec with a terminal */
 };
 
 /* Plans the binds of a spec. */
-int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o, struct err *e);
+int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o,
+	struct err *e);
 
 /* Opens the detached clone of one planned tree: 0, or a negative errno with *ret_changed set when the object behind the
  * path is no longer the one that was opened.  again: find the object again by its path (inside the new namespaces). */
@@ -156,7 +159,7 @@ struct child_plan {
 	int guest_fd;
 	uid_t host_uid; /* the caller's, for a user's own maps */
 	gid_t host_gid;
-	bool root;	   /* made by root: a range of ids, trees opened outside */
+	bool root;                        /* made by root: a range of ids, trees opened outside */
 	int join[CGROUP_MAX_CONTROLLERS]; /* from cgroup_open_join; -1 */
 };
 

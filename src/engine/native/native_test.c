@@ -1,4 +1,6 @@
 /* The native engine driven in-process: refusals that no command line can produce on purpose, and what they leave. */
+#include "engine/native/native.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -8,11 +10,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "engine/native/native.h"
 #include "spec/profile.h"
 
 enum { NOBODY = 65534, SKIPPED = 77 };
@@ -27,9 +27,20 @@ struct outcome {
 static struct outcome run_with(int bind_fd, bool idmap)
 {
 	char command[] = "/usr/bin/true", *argv[] = { command, NULL };
-	struct run_request req = { .argv = argv, .image_fd = -1, .n_binds = bind_fd >= 0, .tmp_size = 1 << 20, .uid = 1000,
-		.gid = 1000, .limits = { .memory_bytes = 64 << 20, .cpu_millis = 1000, .pids = 8, .unlimited = true } };
-	struct engine_env env = { .guest = BAILEY_GUEST, .home_hash = "0badcafe", .ids_base = 0x70000000, .ids_count = 64 };
+	struct run_request req = { .argv = argv,
+		.image_fd = -1,
+		.n_binds = bind_fd >= 0,
+		.tmp_size = 1 << 20,
+		.uid = 1000,
+		.gid = 1000,
+		.limits = { .memory_bytes = 64 << 20,
+			.cpu_millis = 1000,
+			.pids = 8,
+			.unlimited = true } };
+	struct engine_env env = { .guest = BAILEY_GUEST,
+		.home_hash = "0badcafe",
+		.ids_base = 0x70000000,
+		.ids_count = 64 };
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	const struct engine_io io = { { -1, null, null } };
 	struct outcome out = { REASON_NONE, ENGINE_NOTHING, -1 };
@@ -42,8 +53,10 @@ static struct outcome run_with(int bind_fd, bool idmap)
 
 	spec_init(&spec);
 	req.binds[0] = (struct spec_bind){ .fd = bind_fd, .idmap = idmap, .target = "/mnt" };
-	if (profile_run(&spec, &req, &strings, &e) == 0 && engine_native.open(&engine, &env, &e) == 0 &&
-		engine_native.create(engine, &spec, &io, &sb, &e) == 0 && engine_native.start(sb, &e) == 0) {
+	if (profile_run(&spec, &req, &strings, &e) == 0 &&
+		engine_native.open(&engine, &env, &e) == 0 &&
+		engine_native.create(engine, &spec, &io, &sb, &e) == 0 &&
+		engine_native.start(sb, &e) == 0) {
 		while (ev.kind != ENGINE_EXITED && ev.kind != ENGINE_CLOSED) {
 			struct pollfd p = { .fd = engine_native.channel(sb), .events = POLLIN };
 
@@ -69,7 +82,8 @@ static int as_user(int (*f)(void))
 
 	if (pid == 0) {
 		/* a process that changed its ids owns its /proc entries only when it is dumpable again */
-		if (geteuid() == 0 && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0))
+		if (geteuid() == 0 &&
+			(setgid(NOBODY) < 0 || setuid(NOBODY) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0))
 			_exit(99);
 		_exit(f());
 	}

@@ -27,7 +27,8 @@ static const struct {
 		"Set it on the host: sysctl -w user.max_user_namespaces=15000" },
 	{ "/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone",
 		"Set it on the host: sysctl -w kernel.unprivileged_userns_clone=1" },
-	{ "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns",
+	{ "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+		"kernel.apparmor_restrict_unprivileged_userns",
 		"Load an AppArmor profile that allows 'userns' for bailey (see docs/doctor.md), or set it on the host: "
 		"sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" },
 };
@@ -51,7 +52,8 @@ int explain_userns(int sys_errno, struct err *e)
 		text[strcspn(text, "\n")] = '\0';
 		if (!streq(text, settings[i].bad) || (i > 0 && geteuid() == 0))
 			continue;
-		(void)err_set(e, R_USERNS_UNAVAILABLE, sys_errno, "make a user namespace: '%s' is %s", settings[i].key, text);
+		(void)err_set(e, R_USERNS_UNAVAILABLE, sys_errno,
+			"make a user namespace: '%s' is %s", settings[i].key, text);
 		return err_remedy(e, "%s", settings[i].remedy);
 	}
 	(void)err_set(e, R_USERNS_UNAVAILABLE, sys_errno, "make a user namespace");
@@ -62,15 +64,21 @@ int explain_userns(int sys_errno, struct err *e)
 	return -1;
 }
 
-
 /* --- small experiments --------------------------------------------------------------------------------------------- */
 
-enum { HOG_BYTES = 64 << 20, HOG_LIMIT = 16 << 20, PIDS_LIMIT = 8, CPU_LIMIT_MILLIS = 100, BURN_MS = 300 };
+enum {
+	HOG_BYTES = 64 << 20,
+	HOG_LIMIT = 16 << 20,
+	PIDS_LIMIT = 8,
+	CPU_LIMIT_MILLIS = 100,
+	BURN_MS = 300
+};
 
 typedef int experiment(void *arg);
 
 /* Runs f in a child that is in cgroup c (NULL: as it is); its wait status and usage. */
-static int run_child(experiment *f, void *arg, const struct cgroup *c, const struct cgroup_tree *t, struct rusage *ru)
+static int run_child(experiment *f, void *arg, const struct cgroup *c, const struct cgroup_tree *t,
+	struct rusage *ru)
 {
 	struct err ignored = ERR_INIT;
 	int go[2], status = -1;
@@ -96,7 +104,8 @@ static int run_child(experiment *f, void *arg, const struct cgroup *c, const str
 
 static int hog_memory(void *arg)
 {
-	volatile char *p = mmap(NULL, HOG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *p =
+		mmap(NULL, HOG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)arg;
 	for (size_t i = 0; p != MAP_FAILED && i < HOG_BYTES; i += 4096)
@@ -189,7 +198,8 @@ static int try_keyring(void *arg)
 
 static struct engine_check *add(struct engine_report *r, const char *name, enum engine_verdict v)
 {
-	struct engine_check *c = &r->checks[r->n_checks < ENGINE_MAX_CHECKS ? r->n_checks++ : ENGINE_MAX_CHECKS - 1];
+	struct engine_check *c =
+		&r->checks[r->n_checks < ENGINE_MAX_CHECKS ? r->n_checks++ : ENGINE_MAX_CHECKS - 1];
 
 	memset(c, 0, sizeof *c);
 	c->name = name;
@@ -236,7 +246,8 @@ static void check_home(struct engine_report *r)
 			SAY(c->result, "wrote to '%.300s'", dir);
 			return;
 		}
-		(void)err_set(&e, errno == ENOSPC ? R_DISK_FULL : R_STATE_UNWRITABLE, errno, "write to '%s'", dir);
+		(void)err_set(&e, errno == ENOSPC ? R_DISK_FULL : R_STATE_UNWRITABLE, errno,
+			"write to '%s'", dir);
 	}
 	c = add(r, "home", VERDICT_WEAKER);
 	say_err(c, &e, "The log is lost; escape hatches leave no trace.");
@@ -246,14 +257,18 @@ static void check_seccomp(struct engine_report *r)
 {
 	int status = run_child(try_filter, NULL, NULL, NULL, NULL);
 	int i386 = run_child(try_i386, NULL, NULL, NULL, NULL);
-	bool refused = i386 >= 0 && WIFSIGNALED(i386) && (WTERMSIG(i386) == SIGSYS || WTERMSIG(i386) == SIGSEGV);
-	struct engine_check *c = add(r, "seccomp", status == 0 && refused ? VERDICT_OK : VERDICT_FAIL);
+	bool refused = i386 >= 0 && WIFSIGNALED(i386) &&
+		(WTERMSIG(i386) == SIGSYS || WTERMSIG(i386) == SIGSEGV);
+	struct engine_check *c =
+		add(r, "seccomp", status == 0 && refused ? VERDICT_OK : VERDICT_FAIL);
 
 	SAY(c->result, "filter: %s; a 32-bit call: %s",
-		status == 0 ? "unshare refused with EPERM, an unknown call with ENOSYS" : "not installed, or not in force",
+		status == 0 ? "unshare refused with EPERM, an unknown call with ENOSYS"
+			    : "not installed, or not in force",
 		refused ? "ended the process" : "not refused");
 	if (c->verdict == VERDICT_FAIL) {
-		SAY(c->consequence, "The default profile can't run: system calls would not be filtered.");
+		SAY(c->consequence,
+			"The default profile can't run: system calls would not be filtered.");
 		SAY(c->remedy, "Use a kernel with CONFIG_SECCOMP_FILTER.");
 	}
 }
@@ -261,12 +276,17 @@ static void check_seccomp(struct engine_report *r)
 static void check_landlock(struct engine_report *r)
 {
 	int status = run_child(try_landlock, NULL, NULL, NULL, NULL);
-	struct engine_check *c = add(r, "landlock-scope", status == 0 ? VERDICT_OK : VERDICT_WEAKER);
+	struct engine_check *c =
+		add(r, "landlock-scope", status == 0 ? VERDICT_OK : VERDICT_WEAKER);
 
-	SAY(c->result, status == 0 ? "a signal to an outsider was refused (ABI %d)" : "no scoping (ABI %d)", landlock_abi());
+	SAY(c->result,
+		status == 0 ? "a signal to an outsider was refused (ABI %d)"
+			    : "no scoping (ABI %d)",
+		landlock_abi());
 	if (status == 0)
 		return;
-	SAY(c->consequence, "A second wall is missing; namespaces alone separate signals and abstract sockets.");
+	SAY(c->consequence,
+		"A second wall is missing; namespaces alone separate signals and abstract sockets.");
 	SAY(c->remedy, "Use Linux 6.12 or newer with Landlock enabled.");
 }
 
@@ -275,10 +295,13 @@ static void check_keyring(struct engine_report *r)
 	int status = run_child(try_keyring, NULL, NULL, NULL, NULL);
 	struct engine_check *c = add(r, "keyring", status == 0 ? VERDICT_OK : VERDICT_FAIL);
 
-	SAY(c->result, status == 0 ? "joined an empty session keyring" : "could not join an empty session keyring");
+	SAY(c->result,
+		status == 0 ? "joined an empty session keyring"
+			    : "could not join an empty session keyring");
 	if (status == 0)
 		return;
-	SAY(c->consequence, "The default profile can't run: keys of the caller could be found by the command.");
+	SAY(c->consequence,
+		"The default profile can't run: keys of the caller could be found by the command.");
 	SAY(c->remedy, "Raise kernel.keys.maxkeys, or allow keyctl(2) to Bailey.");
 }
 
@@ -322,19 +345,24 @@ static void check_idmap_at(struct engine *n, struct engine_report *r, const char
 	SAY(c->result, "%s: %s", path, error == 0 ? "mapped" : strerrordesc_np(-error) ?: "failed");
 	if (error == 0)
 		return;
-	SAY(c->consequence, "As root, workspaces on this file system are refused (idmap_unsupported).");
-	SAY(c->remedy, "Keep workspaces on ext4, xfs, btrfs or tmpfs, or run Bailey as a normal user.");
+	SAY(c->consequence,
+		"As root, workspaces on this file system are refused (idmap_unsupported).");
+	SAY(c->remedy,
+		"Keep workspaces on ext4, xfs, btrfs or tmpfs, or run Bailey as a normal user.");
 }
 
 /* --- limits, by breaking them ------------------------------------------------------------------------------------- */
 
-static void limits_fail(struct engine_report *r, const char *name, const char *what, const char *where)
+static void limits_fail(
+	struct engine_report *r, const char *name, const char *what, const char *where)
 {
 	struct engine_check *c = add(r, name, VERDICT_FAIL);
 
 	SAY(c->result, "%s in '%.200s'", what, where);
-	SAY(c->consequence, "Runs would be refused or, worse, not held to their limit: the default profile can't run.");
-	SAY(c->remedy, "Mount the controller's hierarchy for real, or give Bailey another subtree with cgroup.parent.");
+	SAY(c->consequence,
+		"Runs would be refused or, worse, not held to their limit: the default profile can't run.");
+	SAY(c->remedy,
+		"Mount the controller's hierarchy for real, or give Bailey another subtree with cgroup.parent.");
 }
 
 static void limits_ok(struct engine_report *r, const char *name, const char *what)
@@ -348,11 +376,15 @@ static void check_memory(struct engine *n, struct engine_report *r, const struct
 	int status = run_child(hog_memory, NULL, c, &n->tree, NULL);
 
 	cgroup_read(c, &n->tree, &f);
-	if (status > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && f.has_oom && f.oom_kills)
+	if (status > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && f.has_oom &&
+		f.oom_kills)
 		limits_ok(r, "memory-limit", "64 MiB under a limit of 16 MiB: killed and counted");
 	else
-		limits_fail(r, "memory-limit", "64 MiB under a limit of 16 MiB were not stopped", n->tree.path[0]);
-	limits_ok(r, "memory-peak", f.has_memory_peak ? "counted by the kernel" : "not counted by this kernel: null in reports");
+		limits_fail(r, "memory-limit", "64 MiB under a limit of 16 MiB were not stopped",
+			n->tree.path[0]);
+	limits_ok(r, "memory-peak",
+		f.has_memory_peak ? "counted by the kernel"
+				  : "not counted by this kernel: null in reports");
 }
 
 static void check_pids(struct engine *n, struct engine_report *r, const struct cgroup *c)
@@ -362,7 +394,8 @@ static void check_pids(struct engine *n, struct engine_report *r, const struct c
 	if (status == 0)
 		limits_ok(r, "pids-limit", "a fork beyond the limit was refused");
 	else
-		limits_fail(r, "pids-limit", "no fork beyond the limit was refused", n->tree.path[0]);
+		limits_fail(
+			r, "pids-limit", "no fork beyond the limit was refused", n->tree.path[0]);
 }
 
 static void check_cpu(struct engine *n, struct engine_report *r, const struct cgroup *c)
@@ -382,23 +415,28 @@ static void no_cgroup(struct engine *n, struct engine_report *r, const struct er
 {
 	struct engine_check *c = add(r, "cgroup", VERDICT_FAIL);
 
-	say_err(c, e, n->root ? "The default profile can't run: limits can't be enforced."
-			      : "The default profile can't run as this user; --unlimited would run without limits.");
+	say_err(c, e,
+		n->root ? "The default profile can't run: limits can't be enforced."
+			: "The default profile can't run as this user; --unlimited would run without limits.");
 }
 
 static void check_limits(struct engine *n, struct engine_report *r)
 {
-	const struct spec_limits l = { .memory_bytes = HOG_LIMIT, .cpu_millis = CPU_LIMIT_MILLIS, .pids = PIDS_LIMIT };
+	const struct spec_limits l = {
+		.memory_bytes = HOG_LIMIT, .cpu_millis = CPU_LIMIT_MILLIS, .pids = PIDS_LIMIT
+	};
 	_cleanup_err_ struct err e = ERR_INIT;
 	struct cgroup cg;
 	struct engine_check *c;
 
-	if (native_tree(n, &e) < 0 || cgroup_make(&cg, &n->tree, n->env.home_hash, "probe", &l, &e) < 0) {
+	if (native_tree(n, &e) < 0 ||
+		cgroup_make(&cg, &n->tree, n->env.home_hash, "probe", &l, &e) < 0) {
 		no_cgroup(n, r, &e);
 		return;
 	}
 	c = add(r, "cgroup", VERDICT_OK);
-	SAY(c->result, "version %d, below '%.300s'", n->tree.kind == CGROUP_V1 ? 1 : 2, n->tree.path[0]);
+	SAY(c->result, "version %d, below '%.300s'", n->tree.kind == CGROUP_V1 ? 1 : 2,
+		n->tree.path[0]);
 	check_pids(n, r, &cg);
 	check_cpu(n, r, &cg);
 	check_memory(n, r, &cg);
@@ -409,8 +447,14 @@ static void check_limits(struct engine *n, struct engine_report *r)
 
 static int run_default(struct engine *n, int *ret_exit, struct err *e)
 {
-	struct run_request req = { .image_fd = -1, .tmp_size = 1 << 20, .uid = 1000, .gid = 1000,
-		.limits = { .memory_bytes = 256 << 20, .cpu_millis = 1000, .pids = 16, .timeout_ms = 20000,
+	struct run_request req = { .image_fd = -1,
+		.tmp_size = 1 << 20,
+		.uid = 1000,
+		.gid = 1000,
+		.limits = { .memory_bytes = 256 << 20,
+			.cpu_millis = 1000,
+			.pids = 16,
+			.timeout_ms = 20000,
 			.unlimited = !n->have_tree } };
 	char command[] = "/usr/bin/true";
 	char *argv[] = { command, NULL };
@@ -428,7 +472,8 @@ static int run_default(struct engine *n, int *ret_exit, struct err *e)
 	if (profile_run(&spec, &req, &env, e) < 0 || n->ops->create(n, &spec, &io, &sb, e) < 0)
 		return -1;
 	r = n->ops->start(sb, e);
-	while (r == 0 && ev.kind != ENGINE_EXITED && ev.kind != ENGINE_NOT_STARTED && ev.kind != ENGINE_CLOSED) {
+	while (r == 0 && ev.kind != ENGINE_EXITED && ev.kind != ENGINE_NOT_STARTED &&
+		ev.kind != ENGINE_CLOSED) {
 		struct pollfd p = { .fd = n->ops->channel(sb), .events = POLLIN };
 
 		(void)poll(&p, 1, 20000);
@@ -449,7 +494,9 @@ static void check_whole(struct engine *n, struct engine_report *r)
 
 	if (run_default(n, &exit_code, &e) == 0) {
 		c = add(r, "sandbox", exit_code == 0 ? VERDICT_OK : VERDICT_WEAKER);
-		SAY(c->result, exit_code == 0 ? "ran /usr/bin/true in one" : "made one, but /usr/bin/true did not run in it");
+		SAY(c->result,
+			exit_code == 0 ? "ran /usr/bin/true in one"
+				       : "made one, but /usr/bin/true did not run in it");
 		if (exit_code != 0) {
 			SAY(c->consequence, "The host's /usr is no image to run commands from.");
 			SAY(c->remedy, "Name a root file system with --image.");
@@ -476,7 +523,8 @@ static void check_core(struct engine_report *r)
 		pattern[0] == '|' ? "runs a program" : "names a file");
 	if (!runs)
 		return;
-	SAY(c->consequence, "A crash inside starts the host's core_pattern program as root: the limit of 1 that forbids it can't be set.");
+	SAY(c->consequence,
+		"A crash inside starts the host's core_pattern program as root: the limit of 1 that forbids it can't be set.");
 	SAY(c->remedy, "Start Bailey with a hard RLIMIT_CORE above 0 (ulimit -Hc unlimited).");
 }
 
@@ -485,7 +533,8 @@ static void check_workspace(struct engine_report *r)
 	struct engine_check *c = add(r, "workspace-quota", VERDICT_WEAKER);
 
 	SAY(c->result, "a writable workspace is a directory of the host's");
-	SAY(c->consequence, "What a command writes there is bounded only by the free space of that file system.");
+	SAY(c->consequence,
+		"What a command writes there is bounded only by the free space of that file system.");
 	SAY(c->remedy, "Give workspaces a file system of their own where that matters.");
 }
 

@@ -21,7 +21,8 @@ static struct tree *add_tree(struct tree_plan *p, const char *target, struct err
 	struct tree *t;
 
 	if (p->n == NATIVE_MAX_TREES || strlen(target) >= sizeof t->target) {
-		(void)err_set(e, R_IMAGE_INVALID, 0, "plan mount '%s': over %d mounts or too long", target, NATIVE_MAX_TREES);
+		(void)err_set(e, R_IMAGE_INVALID, 0, "plan mount '%s': over %d mounts or too long",
+			target, NATIVE_MAX_TREES);
 		return NULL;
 	}
 	t = &p->trees[p->n++];
@@ -43,12 +44,15 @@ static int note_path(struct tree *t, struct err *e)
 	return 0;
 }
 
-static int add_link(struct tree_plan *p, int dirfd, const char *path, const char *name, struct err *e)
+static int add_link(
+	struct tree_plan *p, int dirfd, const char *path, const char *name, struct err *e)
 {
 	ssize_t n;
 
-	if (p->n_links == sizeof p->links / sizeof *p->links || strlen(name) >= sizeof p->links->name)
-		return err_set(e, R_IMAGE_INVALID, 0, "plan link '%s': too many links or too long a name", name);
+	if (p->n_links == sizeof p->links / sizeof *p->links ||
+		strlen(name) >= sizeof p->links->name)
+		return err_set(e, R_IMAGE_INVALID, 0,
+			"plan link '%s': too many links or too long a name", name);
 	n = readlinkat(dirfd, path, p->links[p->n_links].target, sizeof p->links->target - 1);
 	if (n < 0)
 		return err_set(e, R_IMAGE_INVALID, errno, "read link '%s'", path);
@@ -80,9 +84,10 @@ static int add_host(struct tree_plan *p, const char *path, bool recursive, struc
 static int plan_host(struct tree_plan *p, bool recursive, struct err *e)
 {
 	/* /etc: what programs need to start, resolve alternatives and verify certificates, and nothing that tells of the host */
-	static const char *const paths[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-		"/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
-		"/etc/pki/ca-trust/extracted", "/etc/localtime" };
+	static const char *const paths[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+		"/libx32", "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs",
+		"/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+		"/etc/localtime" };
 
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
 		if (add_host(p, paths[i], recursive, e) < 0)
@@ -92,7 +97,8 @@ static int plan_host(struct tree_plan *p, bool recursive, struct err *e)
 
 static bool made_by_sandbox(const char *name)
 {
-	static const char *const names[] = { ".", "..", "proc", "sys", "dev", "run", "tmp", "home", "workspace" };
+	static const char *const names[] = { ".", "..", "proc", "sys", "dev", "run", "tmp", "home",
+		"workspace" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (streq(name, names[i]))
@@ -100,7 +106,8 @@ static bool made_by_sandbox(const char *name)
 	return false;
 }
 
-static int add_image_entry(struct tree_plan *p, int image, const char *name, bool recursive, struct err *e)
+static int add_image_entry(
+	struct tree_plan *p, int image, const char *name, bool recursive, struct err *e)
 {
 	_cleanup_close_ int fd = openat(image, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -139,15 +146,16 @@ static int plan_image(struct tree_plan *p, int image, bool recursive, struct err
 
 		if (!entry)
 			return 0;
-		if (!made_by_sandbox(entry->d_name) && add_image_entry(p, image, entry->d_name, recursive, e) < 0)
+		if (!made_by_sandbox(entry->d_name) &&
+			add_image_entry(p, image, entry->d_name, recursive, e) < 0)
 			return -1;
 	}
 }
 
 static int plan_devices(struct tree_plan *p, struct err *e)
 {
-	static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
-		"/dev/tty" };
+	static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+		"/dev/urandom", "/dev/tty" };
 
 	for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
 		struct tree *t = add_tree(p, devices[i] + 1, e);
@@ -156,12 +164,14 @@ static int plan_devices(struct tree_plan *p, struct err *e)
 			return -1;
 		t->kind = TREE_FILE;
 		t->path = devices[i];
-		t->device = true; /* read-only: a device can be written to all the same, its inode can't */
+		t->device =
+			true; /* read-only: a device can be written to all the same, its inode can't */
 	}
 	return 0;
 }
 
-static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool recursive, int idmap_fd, struct err *e)
+static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool recursive,
+	int idmap_fd, struct err *e)
 {
 	for (unsigned i = 0; i < s->n_binds; i++) {
 		const struct spec_bind *b = &s->binds[i];
@@ -194,11 +204,14 @@ static int plan_console(struct tree_plan *p, int terminal_fd, struct err *e)
 	return t->source_fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "keep the terminal") : 0;
 }
 
-int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o, struct err *e)
+int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o,
+	struct err *e)
 {
-	int r = s->image_fd >= 0 ? plan_image(p, s->image_fd, o->recursive, e) : plan_host(p, o->recursive, e);
+	int r = s->image_fd >= 0 ? plan_image(p, s->image_fd, o->recursive, e)
+				 : plan_host(p, o->recursive, e);
 
-	if (r < 0 || plan_devices(p, e) < 0 || (s->terminal && plan_console(p, o->terminal_fd, e) < 0))
+	if (r < 0 || plan_devices(p, e) < 0 ||
+		(s->terminal && plan_console(p, o->terminal_fd, e) < 0))
 		return -1;
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->trees[i].own_source && note_path(&p->trees[i], e) < 0)
@@ -212,8 +225,8 @@ static int reopen(const struct tree *t, bool *ret_changed)
 	struct stat was, is;
 	int fd = open(t->source_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd >= 0 && fstat(t->source_fd, &was) == 0 && fstat(fd, &is) == 0 && was.st_dev == is.st_dev &&
-		was.st_ino == is.st_ino)
+	if (fd >= 0 && fstat(t->source_fd, &was) == 0 && fstat(fd, &is) == 0 &&
+		was.st_dev == is.st_dev && was.st_ino == is.st_ino)
 		return fd;
 	*ret_changed = true;
 	fd = close_fd(fd);
@@ -237,7 +250,8 @@ static int clone_source(struct tree *t, bool again, bool *ret_changed)
 		if (again_fd < 0)
 			return again_fd;
 	}
-	t->tree_fd = (int)syscall(SYS_open_tree, again ? again_fd : t->source_fd, "", flags | AT_EMPTY_PATH);
+	t->tree_fd = (int)syscall(
+		SYS_open_tree, again ? again_fd : t->source_fd, "", flags | AT_EMPTY_PATH);
 	return t->tree_fd < 0 ? -errno : 0;
 }
 
@@ -247,8 +261,8 @@ static int check_device(const struct tree *t)
 	static const struct {
 		const char *path;
 		unsigned major, minor;
-	} known[] = { { "/dev/null", 1, 3 }, { "/dev/zero", 1, 5 }, { "/dev/full", 1, 7 }, { "/dev/random", 1, 8 },
-		{ "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 } };
+	} known[] = { { "/dev/null", 1, 3 }, { "/dev/zero", 1, 5 }, { "/dev/full", 1, 7 },
+		{ "/dev/random", 1, 8 }, { "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 } };
 	struct stat st;
 
 	if (fstat(t->tree_fd, &st) < 0)
@@ -263,7 +277,8 @@ static int check_device(const struct tree *t)
 int tree_open(struct tree *t, bool again, bool *ret_changed)
 {
 	struct mount_attr attr = {
-		.attr_set = MOUNT_ATTR_NOSUID | (t->device ? 0u : MOUNT_ATTR_NODEV) | (t->writable ? 0u : MOUNT_ATTR_RDONLY),
+		.attr_set = MOUNT_ATTR_NOSUID | (t->device ? 0u : MOUNT_ATTR_NODEV) |
+			(t->writable ? 0u : MOUNT_ATTR_RDONLY),
 		/* a clone of a shared mount would show what the host mounts there later */
 		.propagation = MS_PRIVATE,
 	};
