@@ -3,6 +3,7 @@
 # sandbox's processes and cgroups.  Sourced behind tap.sh; needs BAILEY, BAILEY_HOME and T.
 
 started=()
+planted=() # cgroups made by hand
 
 # Starts a command in the background with its output in $T/bg.out and $T/bg.err; its pid is in $bg.
 start() { # COMMAND...
@@ -20,6 +21,10 @@ stop_all() {
 		kill -KILL "$p" 2>/dev/null || true
 	done
 	started=()
+	for p in ${planted[@]+"${planted[@]}"}; do
+		[ ! -d "$p" ] || rmdir "$p"
+	done
+	planted=()
 }
 
 # Waits for the last one started, at most so many seconds; sets rc (137 when it had to be killed).
