@@ -112,11 +112,11 @@ else
 	expect_reason workspace_not_owned 'a writable mount of somebody else' -- \
 		run --mount /usr/share:/mnt:rw -- true
 	expect_rc 0 'a readable one read-only' -- run --workspace /usr/share -- true
-	mkdir "$T/w/gone"
-	cd "$T/w/gone"
-	rmdir "$T/w/gone"
-	mkdir "$T/w/gone"
-	expect_reason mount_source_changed 'another directory has its name now' -- \
+	mkdir "$T/w/replaced"
+	cd "$T/w/replaced"
+	rmdir "$T/w/replaced"
+	mkdir "$T/w/replaced"
+	expect_reason mount_source_missing 'another directory has its name now' -- \
 		run --workspace . -- true
 	cd "$T/w"
 fi

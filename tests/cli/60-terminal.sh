@@ -30,7 +30,7 @@ pty 24 80 '' run --json -- sh -c 'test -t 1 || echo no'
 terminal '--json gives none' 0 '{*"stdout":"no\\n"*'
 expect_out 'yes*' '-t without one outside' -- run -t -- sh -c 'test -t 0 && test -t 1 && echo yes'
 pty 24 80 '' run -t -- tty
-terminal 'it has a name' 0 '/dev/*modes: same'
+terminal 'it has a name' 0 $'/dev/console\n*modes: same'
 expect_out "not a tty" 'neither: none' -- run -- sh -c 'tty || true'
 pty 33 77 '' run -t -- stty size
 terminal 'its size' 0 '33 77*'

@@ -4,6 +4,13 @@
 # what is expanded inside; what run.sh and the libraries share
 # shellcheck disable=SC2016,SC2034,SC2154
 
+# What is counted for each user of the host is capped inside, but not to nothing.
+expect_out yes 'a message queue of the default size can be made' -- run -- perl -e '
+	my $name = "queue";
+	print syscall(240, $name, 0102, 0600, 0) >= 0 ? "yes" : "no: $!"'
+expect_out yes 'an inotify instance can be had' -- run -- perl -e '
+	print syscall(294, 0) >= 0 ? "yes" : "no: $!"'
+
 if [ "$who" = user ]; then
 	text='*--unlimited*' BAILEY_CGROUP_PARENT=no-such-cgroup expect_reason \
 		resource_limits_unenforced 'no delegated cgroup' -- run -- true
@@ -75,9 +82,10 @@ if can_mount; then
 	refusal id_range_exhausted '*' 'no range is left'
 	try in_private_mounts "$both" "$T/map1" BAILEY_IDS_COUNT=2 BAILEY_IDS_COUNT=2
 	is 'the last range is used' 0 "$rc"
-	# the same ids counted from two bases
-	try in_private_mounts "$both" "$T/map1" 'BAILEY_IDS_BASE=1900085248 BAILEY_IDS_COUNT=1' \
-		'BAILEY_IDS_BASE=1900019712 BAILEY_IDS_COUNT=2'
+	# the same ids counted from two bases, in two homes
+	try in_private_mounts "$both" "$T/map1" \
+		"BAILEY_IDS_BASE=1900085248 BAILEY_IDS_COUNT=1 BAILEY_HOME=$T/home1" \
+		"BAILEY_IDS_BASE=1900019712 BAILEY_IDS_COUNT=2 BAILEY_HOME=$T/home2"
 	first=$(head -n 1 "$T/map1")
 	second=$(cat "$T/out")
 	is 'the first of two bases starts' 1900085248 "$first"
@@ -99,6 +107,7 @@ if can_mount; then
 		conflict "$table" "somebody:$((0x70000000 + 65536 * 7)):65536"
 	done
 	conflict /etc/passwd "somebody:x:$((0x70000000 + 99)):100::/nonexistent:/bin/false"
+	conflict /etc/group "somebody:x:$((0x70000000 + 65536 * 99)):"
 	try in_private_mounts \
 		'mounter tmpfs /run mode=0755; mounter ro /run ""; "$BAILEY" run -- true'
 	refusal state_unwritable '*/run/bailey*' 'no place for the lock of the ids'

@@ -136,8 +136,7 @@ const struct probe_case inherited_cases[] = {
 	{ .name = "sched-inherited",
 		.about = "Keep a caller's real-time policy, which CPU limits don't hold",
 		.wrap = "chrt -f 1",
-		/* v1's cpu controller takes no such process */
-		.expect = "ordinary|refused:resource_limits_unenforced",
+		.expect = "ordinary",
 		.run = inherited_policy },
 	{ .name = "sched-fifo",
 		.about = "Take a real-time policy where the caller may",
