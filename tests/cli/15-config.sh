@@ -7,9 +7,10 @@ config=$BAILEY_HOME/config.toml
 printf '[run]\ntimeout = "300ms"\nmemory = "30m"\n' >"$config"
 bailey run -- sleep 20
 is 'config.toml sets the timeout' 124 "$rc"
-BAILEY_RUN_TIMEOUT=20s expect_rc 0 'the environment goes before config.toml' -- run -- sleep 1
+BAILEY_RUN_TIMEOUT=20s expect_rc 0 'the environment goes before config.toml' -- run -- \
+	sleep 0.6
 BAILEY_RUN_TIMEOUT=300ms expect_rc 0 'a flag goes before the environment' -- run --timeout 20s -- \
-	sleep 1
+	sleep 0.6
 eat='$x = "a" x 200_000_000; print length $x'
 bailey run --timeout 0 -- perl -e "$eat"
 like 'config.toml sets the memory' '*30 MiB*\[oom]*' "$(cat "$T/err")"

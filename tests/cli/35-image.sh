@@ -64,8 +64,5 @@ expect_reason command_not_found 'a program whose loader is not in the image' -- 
 expect_reason image_missing 'a file' -- run --image "$image/usr/bin/sh" -- true
 expect_reason image_missing 'no such directory' -- run --image "$image/none" -- true
 expect_reason mount_forbidden 'a forbidden directory' -- run --image /etc -- true
-mkdir "$T/w/wide" "$T/w/wide/usr"
-for ((i = 0; i < 300; i++)); do
-	mkdir "$T/w/wide/d$i"
-done
+mkdir "$T/w/wide" "$T/w/wide/usr" "$T/w/wide/d"{1..300}
 expect_reason image_invalid 'more entries than there are mounts' -- run --image "$T/w/wide" -- true

@@ -79,7 +79,7 @@ left() {
 # leaves $T/out and $T/err.
 try() { # COMMAND...
 	rc=0
-	if [ "$(type -t "$1")" = function ]; then
+	if declare -F "$1" >/dev/null; then
 		"$@" >"$T/out" 2>"$T/err" </dev/null || rc=$?
 		return 0
 	fi
@@ -148,9 +148,11 @@ $(left)"
 	ok "$name"
 }
 
-# The two lines of text that end standard error: message with [reason], remedy.
+# The two lines of text that end standard error: message with [reason], remedy.  Sets lines.
 says() { # REASON
-	[[ $(tail -n 2 "$T/err") == 'bailey: '?*" [$1]"$'\n''  try: '?* ]]
+	mapfile lines <"$T/err"
+	[ ${#lines[@]} -ge 2 ] && [[ ${lines[-2]} == 'bailey: '?*" [$1]"$'\n' ]] &&
+		[[ ${lines[-1]} == '  try: '?*$'\n' ]]
 }
 
 # The status that goes with a refusal.
@@ -169,9 +171,10 @@ refusal_rc() { # REASON VERB
 }
 
 refused_as_text() { # REASON RC PATTERN
+	local lines
 	# shellcheck disable=SC2053
-	[ "$rc" = "$2" ] && [ ! -s "$T/out" ] && [ "$(wc -l <"$T/err")" -eq 2 ] && says "$1" &&
-		[[ $(cat "$T/err") == $3 ]]
+	[ "$rc" = "$2" ] && [ ! -s "$T/out" ] && says "$1" && [ ${#lines[@]} -eq 2 ] &&
+		[[ ${lines[0]}${lines[1]%$'\n'} == $3 ]]
 }
 
 refused_as_json() { # REASON RC
@@ -245,11 +248,11 @@ $(left)"
 
 # Waits until a command succeeds, at most so many tenths of a second.
 until_true() { # TENTHS COMMAND...
-	local n=$1
+	local n=$(($1 * 4))
 	shift
 	while ! "$@"; do
 		n=$((n - 1))
 		[ "$n" -gt 0 ] || return 1
-		sleep 0.1
+		sleep 0.025
 	done
 }
