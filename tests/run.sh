@@ -29,16 +29,16 @@ unit-asan-clang  self  240 tests/unit.sh unit-asan-clang asan-clang
 house            self  120 tests/house/run.sh
 lint             self  420 tools/lint.sh
 fuzz-replay      self  240 tools/fuzz.sh replay
-cli              self  240 tests/cli/run.sh
-cli-user         user  240 tests/cli/run.sh
-escape           self  300 tests/escape/run.sh
-escape-user      user  300 tests/escape/run.sh
+cli              self  240 tests/cli/run.sh --here
+cli-user         user  240 tests/cli/run.sh --here
+escape           self  180 tests/escape/run.sh
+escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
 walls-user       user   60 tests/bench/same-walls.sh
-leak             self  420 tests/leak/run.sh
+leak             self  150 tests/leak/run.sh
 agents           self  420 tests/agents/run.sh
 package-build    self  420 tests/agents/package-build.sh
-vm               self  900 tests/vm/run.sh
+vm               self  900 tests/vm/in-suite.sh
 END
 }
 
