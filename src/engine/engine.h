@@ -24,11 +24,11 @@ enum engine_can {
 struct engine;
 struct sandbox;
 
-/* Everything an engine is told besides the spec.  Strings are borrowed and must outlive the engine. */
+/* Everything an engine is told besides the spec.  Strings are borrowed: guest while it opens,
+ * cgroup_parent as long as it lives. */
 struct engine_env {
 	const char *guest;         /* path of bailey-guest */
 	const char *cgroup_parent; /* a delegated subtree, or NULL: found by itself */
-	const char *helper; /* path of bailey-engine-native (holds a systemd scope open), or NULL */
 	char home_hash[9];
 	uint32_t ids_base, ids_count;
 };

@@ -1,7 +1,6 @@
 /* `bailey doctor`: what this host enforces, each line found by doing it; see engine/native/probe.c. */
 #include <string.h>
 
-#include "base/home.h"
 #include "door/cli/verb.h"
 #include "engine/engine.h"
 #include "engine/report.h"
@@ -33,21 +32,14 @@ static void put_text(struct buf *out, const struct engine_report *r)
 
 int verb_doctor(struct options *o, int argc, char **argv, struct err *e)
 {
-	_cleanup_free_ char *guest = NULL;
 	_cleanup_buf_ struct buf out = BUF_INIT;
-	struct engine_env env = { .cgroup_parent = o->cgroup_parent,
-		.ids_base = (uint32_t)o->ids_base,
-		.ids_count = (uint32_t)o->ids_count };
 	static struct engine_report report; /* 40 lines of text: too much for the stack */
 	struct engine *engine;
 	int r;
 
 	(void)argc;
 	(void)argv;
-	if (libexec_path("bailey-guest", &guest, e) < 0 || home_hash(env.home_hash, e) < 0)
-		return -1;
-	env.guest = guest;
-	if (engine_native.open(&engine, &env, e) < 0)
+	if (cli_open_engine(o, &engine, e) < 0)
 		return -1;
 	r = engine_native.probe(engine, &report, e);
 	engine_native.close(engine);

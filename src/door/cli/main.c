@@ -14,15 +14,9 @@ static const struct {
 	const char *name;
 	verb_fn *run;
 } verbs[VERB_MAX] = {
-#ifdef HAVE_VERB_RUN
 	[VERB_RUN] = { "run", verb_run },
-#endif
-#ifdef HAVE_VERB_DOCTOR
 	[VERB_DOCTOR] = { "doctor", verb_doctor },
-#endif
-#ifdef HAVE_VERB_BENCH
 	[VERB_BENCH] = { "bench", verb_bench },
-#endif
 	[VERB_CONFIG_SHOW] = { "config show", verb_config_show },
 	[VERB_CONFIG_CHECK] = { "config check", verb_config_check },
 	[VERB_LOG] = { "log", verb_log },

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/home.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "door/cli/verb.h"
@@ -67,20 +66,6 @@ static int open_signals(struct err *e)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "wait for signals") : fd;
-}
-
-static int open_engine(struct run *r, struct err *e)
-{
-	_cleanup_free_ char *guest = NULL;
-	struct engine_env env = { .cgroup_parent = r->o->cgroup_parent,
-		.ids_base = (uint32_t)r->o->ids_base,
-		.ids_count = (uint32_t)r->o->ids_count };
-
-	if (libexec_path("bailey-guest", &guest, e) < 0 || home_hash(env.home_hash, e) < 0)
-		return -1;
-	env.guest = guest;
-	r->ops = &engine_native;
-	return r->ops->open(&r->engine, &env, e);
 }
 
 /* The hatches weaken a wall by the user's own word: that has to be found later. */
@@ -410,7 +395,7 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 	if (tty && o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG)
 		return err_set(e, R_USAGE, 0,
 			"use '--tty' with '--json': a terminal's output can't be captured");
-	if (prepare(&r, argv, tty, e) == 0 && open_engine(&r, e) == 0 &&
+	if (prepare(&r, argv, tty, e) == 0 && cli_open_engine(o, &r.engine, e) == 0 &&
 		run_io_open(&r.io, &io, e) == 0 && (r.signals = open_signals(e)) >= 0) {
 		log_hatches(o, r.spec.id);
 		result = execute(&r, e);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "config/options.h"
+#include "engine/engine.h"
 
 /* A verb gets the arguments behind its flags and returns its exit status, or -1 with *e set: main.c then prints the error.
  * argv is NULL-terminated.  SIGCHLD is at its default; 0, 1 and 2 are open, if need be on something that refuses. */
@@ -16,6 +17,9 @@ int cli_write(const struct buf *b, struct err *e);
 
 /* Adds n bytes of text with everything that could change a terminal shown as \xNN. */
 void cli_escape(struct buf *out, const char *text, size_t n);
+
+/* Opens the native engine with what the options say of ids and cgroups; the caller closes *ret. */
+int cli_open_engine(const struct options *o, struct engine **ret, struct err *e);
 
 /* Adds the help of a verb; VERB_BAILEY is the list of verbs. */
 void help_add(enum verb v, struct buf *out);

@@ -81,6 +81,7 @@ static int native_open(struct engine **ret, const struct engine_env *env, struct
 	n = xcalloc(1, sizeof *n);
 	n->ops = &engine_native;
 	n->env = *env;
+	n->env.guest = NULL;
 	n->root = geteuid() == 0;
 	n->uid = geteuid();
 	n->gid = getegid();
