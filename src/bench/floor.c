@@ -265,7 +265,7 @@ static void attach_trees(unsigned first, unsigned end)
 	}
 }
 
-static const char *const user_limits[4][2] = { { "proc/sys/user/max_inotify_instances", "64" },
+static const char *const user_limits[4][2] = { { "proc/sys/user/max_inotify_instances", "32" },
 	{ "proc/sys/user/max_inotify_watches", "65536" },
 	{ "proc/sys/user/max_fanotify_groups", "0" }, { "proc/sys/user/max_fanotify_marks", "0" } };
 

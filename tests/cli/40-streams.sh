@@ -6,7 +6,7 @@
 # perl, because head and wc move 8 and 64 KiB at a time, which is what would be measured then; from
 # a larger pipe (F_SETPIPE_SZ), since waiting for each other takes most of the time
 count='fcntl STDIN, 1031, 1 << 20; $n += $r while $r = sysread STDIN, $s, 1 << 20; print $n'
-gib=${BAILEY_TEST_GIB:-$([ "$who" = root ] && echo 5 || echo 1)} # more than 32 bits count
+gib=${BAILEY_TEST_GIB:-$([ "$who" = root ] && echo 10 || echo 1)} # more than 32 bits count
 got=$("$BAILEY" run -- dd if=/dev/zero bs=1M count=$((gib << 10)) status=none | perl -e "$count")
 is "$gib GiB of output" $((gib << 30)) "$got"
 got=$("$BAILEY" run -- perl -e 'syswrite STDERR, "x" x 65536 for 1 .. 160' 2>&1 >/dev/null |

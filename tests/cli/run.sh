@@ -4,7 +4,7 @@
 # whatever a person or a program sees of `bailey run`.  A topic is a file NN-TOPIC.sh beside this
 # one.  Started as root it runs them as root, then all again as a normal user with a delegated
 # cgroup, which it makes for that; --here is for the caller alone. Needs bash, coreutils,
-# util-linux and perl-base.  BAILEY_TEST_GIB is how much output the largest case moves (5; a user
+# util-linux and perl-base.  BAILEY_TEST_GIB is how much output the largest case moves (10; a user
 # 1).
 set -eu
 export LC_ALL=C

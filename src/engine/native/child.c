@@ -242,7 +242,7 @@ static void mask_proc(void)
 /* inotify instances and watches are counted up to the maker of the user namespace; a namespace may have less. */
 static void cap_inotify(int root)
 {
-	static const char *const files[][2] = { { "proc/sys/user/max_inotify_instances", "64" },
+	static const char *const files[][2] = { { "proc/sys/user/max_inotify_instances", "32" },
 		{ "proc/sys/user/max_inotify_watches", "65536" },
 		{ "proc/sys/user/max_fanotify_groups", "0" },
 		{ "proc/sys/user/max_fanotify_marks", "0" } };
