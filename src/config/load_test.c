@@ -54,8 +54,9 @@ static int reset(void **state)
 	(void)state;
 	(void)unlink(system_file);
 	(void)unlink(user_file);
-	(void)unsetenv("BAILEY_RUN_MEMORY");
-	(void)unsetenv("BAILEY_RUN_UNLIMITED");
+	for (unsigned i = 0; i < OPTION_MAX; i++) /* the caller's own settings are none of the test's */
+		if (option_table[i].env)
+			(void)unsetenv(option_table[i].env);
 	return setenv("BAILEY_LIBEXEC", TEST_LIBEXEC, 1);
 }
 

@@ -34,6 +34,10 @@ sub alive {
 	return 0;
 }
 
+# Orphans come to this process and are reaped below: where no init does that (a container), the dead would hold what the
+# kernel counts per user, the keyrings of their sandboxes for one.
+syscall 157, 36, 1, 0, 0, 0; # prctl(PR_SET_CHILD_SUBREAPER)
+
 for my $i (1 .. $count) {
 	my $pid = fork // die "fork: $!";
 	if (!$pid) {
@@ -48,6 +52,7 @@ for my $i (1 .. $count) {
 	my $since = now();
 	my $still;
 	pause(0.002) while ($still = alive()) && now() - $since < 1;
+	1 while waitpid(-1, 1) > 0; # WNOHANG
 	$left++ if $still;
 	my $took = (now() - $since) * 1000;
 	$worst = $took if $took > $worst;

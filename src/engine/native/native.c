@@ -372,6 +372,12 @@ static int setup_failed(const struct sandbox *sb, const struct wire_setup_failed
 	if (m->step == STEP_EXEC && m->error == E2BIG)
 		return err_set(e, R_OUT_OF_RANGE, E2BIG,
 			"hand over the command's arguments and environment");
+	if (m->step == STEP_KEYRING && m->error == EDQUOT) {
+		(void)err_set(e, steps[m->step].reason, EDQUOT, "%s", steps[m->step].text);
+		return err_remedy(e,
+			"Wait until ended sandboxes have been reaped (in a container, give it an init that does), or raise "
+			"kernel.keys.maxkeys.");
+	}
 	if (m->step == STEP_PROC && m->error == EPERM) {
 		(void)err_set(e, R_USERNS_UNAVAILABLE, EPERM, "%s", steps[m->step].text);
 		return err_remedy(e,
