@@ -54,7 +54,8 @@ static int reset(void **state)
 	(void)state;
 	(void)unlink(system_file);
 	(void)unlink(user_file);
-	for (unsigned i = 0; i < OPTION_MAX; i++) /* the caller's own settings are none of the test's */
+	/* the caller's own settings are none of the test's */
+	for (unsigned i = 0; i < OPTION_MAX; i++)
 		if (option_table[i].env)
 			(void)unsetenv(option_table[i].env);
 	return setenv("BAILEY_LIBEXEC", TEST_LIBEXEC, 1);
