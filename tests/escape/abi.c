@@ -8,16 +8,14 @@
 
 #ifdef __x86_64__
 
-/* getpid by `int $0x80`: number 20 in the i386 table.  A kernel without it raises SIGSEGV, so it
- * runs in a child. */
-static struct verdict child_i386(char **arg)
+/* A call by `int $0x80`, with a number of the i386 table.  A kernel without it raises SIGSEGV, so it runs in a child. */
+static struct verdict i386(long number, long argument)
 {
 	long rc;
 
-	(void)arg;
 	__asm__ volatile("int $0x80"
 		: "=a"(rc)
-		: "a"(20L), "b"(0L)
+		: "a"(number), "b"(argument)
 		: "memory", "r8", "r9", "r10", "r11");
 	rc = (int)rc;
 	if (rc < 0) {
@@ -25,6 +23,12 @@ static struct verdict child_i386(char **arg)
 		rc = -1;
 	}
 	return by_errno(rc);
+}
+
+static struct verdict child_i386(char **arg)
+{
+	(void)arg;
+	return i386(20, 0); /* getpid */
 }
 
 static struct verdict do_i386(char **arg)
@@ -32,22 +36,11 @@ static struct verdict do_i386(char **arg)
 	return in_child(child_i386, arg);
 }
 
-/* i386's own number for unshare is 310; 20 passing and this failing would be a list, not a rule. */
+/* i386's own number for unshare is 310; getpid passing and this failing would be a list, not a rule. */
 static struct verdict child_i386_unshare(char **arg)
 {
-	long rc;
-
 	(void)arg;
-	__asm__ volatile("int $0x80"
-		: "=a"(rc)
-		: "a"(310L), "b"(0x10000000L)
-		: "memory", "r8", "r9", "r10", "r11");
-	rc = (int)rc;
-	if (rc < 0) {
-		errno = (int)-rc;
-		rc = -1;
-	}
-	return by_errno(rc);
+	return i386(310, 0x10000000L);
 }
 
 static struct verdict do_i386_unshare(char **arg)
