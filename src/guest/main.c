@@ -77,7 +77,7 @@ static void next_frame(struct wire_frame *f)
 	static size_t used;
 
 	for (;;) {
-		enum wire_result r;
+		enum wire_parsed r;
 		long n;
 
 		if (used) {

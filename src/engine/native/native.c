@@ -425,7 +425,7 @@ static int native_next(struct sandbox *sb, struct engine_event *ret, struct err 
 	while (ret->kind == ENGINE_NOTHING) {
 		struct wire_frame f;
 		size_t used;
-		enum wire_result w = wire_parse(sb->in, sb->have, WIRE_FROM_GUEST, &f, &used);
+		enum wire_parsed w = wire_parse(sb->in, sb->have, WIRE_FROM_GUEST, &f, &used);
 		ssize_t n;
 
 		if (w == WIRE_REFUSED)
