@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "spec/spec.h"
 
-enum { ENGINE_ABI = 1 };
+enum { ENGINE_ABI = 2 };
 
 /* What an engine can do; probe() says what this host lets it do. */
 enum engine_can {
@@ -19,16 +19,19 @@ enum engine_can {
 	ENGINE_CAN_TERMINAL = 1 << 1,
 	ENGINE_CAN_IDMAP = 1 << 2,
 	ENGINE_CAN_MODEL_SOCKET = 1 << 3,
+	ENGINE_CAN_SESSION = 1 << 4, /* the functions for sandboxes that live are there */
 };
 
 struct engine;
 struct sandbox;
 
 /* Everything an engine is told besides the spec.  Strings are borrowed: guest while it opens,
- * cgroup_parent as long as it lives. */
+ * cgroup_parent and runs as long as it lives. */
 struct engine_env {
 	const char *guest;         /* path of bailey-guest */
 	const char *cgroup_parent; /* a delegated subtree, or NULL: found by itself */
+	const char *
+		runs; /* directory of the run directories: a session's lies in runs/ID and exists; NULL: no sessions */
 	char home_hash[9];
 	uint32_t ids_base, ids_count;
 };
@@ -62,6 +65,33 @@ struct engine_facts {
 	uint64_t oom_kills;
 	uint64_t pids_refused; /* forks that the process limit refused */
 	bool has_memory_peak, has_pids_peak, has_oom, has_pids_refused;
+};
+
+/* How a pause holds the processes. */
+enum engine_pause {
+	ENGINE_PAUSE_NONE,    /* is not paused */
+	ENGINE_PAUSE_CGROUP,  /* cgroup v2 cgroup.freeze: holds new processes too */
+	ENGINE_PAUSE_FREEZER, /* the freezer hierarchy of cgroup v1: as strong */
+	ENGINE_PAUSE_SIGNALS, /* SIGSTOP to each process until none runs; the workload can see that it happened */
+};
+
+/* A sandbox that lives, right now.  has_* false: this host does not count it (a stopped one has no processes). */
+struct engine_stats {
+	uint64_t cpu_us; /* since it was started last */
+	uint64_t memory_bytes, memory_peak_bytes;
+	uint64_t pids;                 /* Bailey's own among them */
+	uint64_t disk_used, disk_size; /* bytes of the writable layer; 0 and 0: there is none */
+	uint64_t oom_kills, pids_refused;
+	unsigned layers; /* sealed ones below the writable layer */
+	enum engine_pause pause;
+	bool ids_shared; /* with the sandbox it was forked from: this kernel can't map its layers */
+	bool has_cpu, has_memory, has_memory_peak, has_pids, has_oom, has_pids_refused;
+};
+
+/* Bits of changes(). */
+enum engine_changes {
+	ENGINE_CHANGES_CONTENT = 1, /* an archive in OCI layer format instead of records */
+	ENGINE_CHANGES_COW = 2,     /* of the copy-on-write workspace alone, paths relative to it */
 };
 
 enum engine_verdict { VERDICT_OK, VERDICT_WEAKER, VERDICT_FAIL };
@@ -115,6 +145,50 @@ struct engine_ops {
 
 	/* Kills if need be, removes, frees; NULL is fine. */
 	void (*free)(struct sandbox *);
+
+	/* --- for spec.session; NULL where an engine has none.  Called by the owner process alone. -------------------------
+	 *
+	 * create() prepares files and mounts, and no process (io is not read; start, channel, next and signal are not for
+	 * sessions).  It leaves the calling process in a mount namespace of its own, as a normal user in a user namespace
+	 * too, and may be called once per process.  pidfd() is that of a booted guest, else -1. */
+
+	/* New processes over the files that are there; returns when the guest said HELLO (10 s at most). */
+	int (*boot)(struct sandbox *, struct err *e);
+
+	/* A new guest channel: *ret_fd is the host's end, the caller's to close. */
+	int (*connect)(struct sandbox *, uint64_t epoch, int *ret_fd, struct err *e);
+
+	/* Kills, reaps, reads the counters, removes the cgroup; files stay.  Nothing to do when not booted: facts are 0. */
+	int (*halt)(struct sandbox *, struct engine_facts *ret, struct err *e);
+
+	/* Idempotent.  A paused sandbox can be halted and removed. */
+	int (*pause)(struct sandbox *, bool on, struct err *e);
+	int (*stats)(struct sandbox *, struct engine_stats *ret, struct err *e);
+
+	/* Stopped only: the writable layer becomes a shared read-only one, the next boot writes to a new one above it.
+	 * Where layers can't be shared (R_LAYER_UNSUPPORTED): copy() in the forked process instead. */
+	int (*seal)(struct sandbox *, struct err *e);
+
+	/* In a process forked from the owner, before adopt(): the writable layer is replaced, for this process alone, by a
+	 * copy.  A running sandbox is paused meanwhile and resumed if this call paused it; should this process die in
+	 * between, the owner resumes it.  progress(arg, bytes so far) is called now and then; NULL: not wanted. */
+	int (*copy)(struct sandbox *, void (*progress)(void *arg, uint64_t bytes), void *arg,
+		struct err *e);
+
+	/* In a process forked from the owner of a sandbox that was just sealed, or after copy(): become the owner of a new,
+	 * stopped sandbox over the same layers, with ids, cgroup and identity of its own.  runs/NEW_ID exists.  Nothing of
+	 * the old sandbox can be reached through *sb afterwards. */
+	int (*adopt)(struct sandbox *, const char *new_id, const char *hostname, struct err *e);
+
+	/* In a worker process forked from the owner: writes to out_fd (blocking) what the writable layers hold beside the
+	 * image, in the form that docs/wire.md gives for CHANGES; ENGINE_CHANGES_* in flags.  Gives up all rights of the
+	 * process on the way: the caller exits afterwards. */
+	int (*changes)(struct sandbox *, int out_fd, uint32_t flags, struct err *e);
+
+	/* Whom the channel process becomes; (uid_t)-1: the caller's own. */
+	uid_t (*channel_uid)(const struct sandbox *);
+
+	/* --- for all ------------------------------------------------------------------------------------------------ */
 
 	/* Removes what dead owners of this home left behind; *ret_removed counts. */
 	int (*sweep)(struct engine *, unsigned *ret_removed, struct err *e);

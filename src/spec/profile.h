@@ -22,7 +22,17 @@ struct run_request {
 	uid_t uid;
 	gid_t gid;
 	bool allow_setgid, terminal, model_relay;
+
+	/* `bailey create` only; argv is not used there: its commands come later */
+	bool read_only;
+	uint64_t disk_bytes;            /* not read with read_only, unless a bind is cow */
+	uint64_t ttl_ms;                /* 0: none */
+	int image_lock_fd;              /* moves into the spec; 0 and -1: none */
+	const uint8_t *workspace_print; /* SPEC_PRINT_LEN bytes, or NULL; only of a cow workspace */
 };
 
 /* Fills *s.  *ret_env is the environment that s->env points to: one allocation, the caller frees it after the spec. */
 int profile_run(struct sandbox_spec *s, struct run_request *r, char ***ret_env, struct err *e);
+
+/* `bailey create`: the same walls around a sandbox that lives; its root is writable unless read_only is set. */
+int profile_create(struct sandbox_spec *s, struct run_request *r, char ***ret_env, struct err *e);

@@ -10,7 +10,7 @@ void spec_init(struct sandbox_spec *s)
 {
 	memset(s, 0, sizeof *s);
 	s->version = SPEC_VERSION;
-	s->image_fd = -1;
+	s->image_fd = s->image_lock_fd = s->workspace = -1;
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		s->binds[i].fd = -1;
 }
@@ -18,6 +18,7 @@ void spec_init(struct sandbox_spec *s)
 void spec_done(struct sandbox_spec *s)
 {
 	s->image_fd = close_fd(s->image_fd);
+	s->image_lock_fd = close_fd(s->image_lock_fd);
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		s->binds[i].fd = close_fd(s->binds[i].fd);
 	s->n_binds = 0;
@@ -129,6 +130,64 @@ static int check_names(const struct sandbox_spec *s, struct err *e)
 	return 0;
 }
 
+static int check_command(const struct sandbox_spec *s, struct err *e)
+{
+	if (!s->argv || !s->argv[0] || !*s->argv[0])
+		return err_set(e, R_USAGE, 0, "start a sandbox: no command");
+	for (size_t n = 0; s->argv[n]; n++)
+		if (n == SPEC_MAX_ARGV)
+			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments",
+				s->argv[0], SPEC_MAX_ARGV);
+	return 0;
+}
+
+static int check_cow(const struct sandbox_spec *s, bool *ret_any, struct err *e)
+{
+	*ret_any = false;
+	for (unsigned i = 0; i < s->n_binds; i++) {
+		const struct spec_bind *b = &s->binds[i];
+
+		if (!b->cow)
+			continue;
+		if (!s->session || b->writable || b->kind != BIND_DIR)
+			return err_set(e, R_BAD_VALUE, 0,
+				"use mount '%s' copy-on-write: only a directory of a sandbox that lives can be, "
+				"and not writable at once",
+				b->target);
+		if (*ret_any)
+			return err_set(e, R_BAD_VALUE, 0,
+				"use mount '%s' copy-on-write: only one can be", b->target);
+		*ret_any = true;
+	}
+	return 0;
+}
+
+/* What only a sandbox that lives has; for one command these stay empty. */
+static int check_session(const struct sandbox_spec *s, struct err *e)
+{
+	bool cow;
+
+	if (check_cow(s, &cow, e) < 0)
+		return -1;
+	if (!s->session)
+		return s->read_only || s->disk_bytes || s->ttl_ms
+			? err_set(e, R_BAD_VALUE, 0,
+				  "run one command with a disk or a time to live: only a sandbox that lives has them")
+			: check_command(s, e);
+	if (s->argv || s->terminal || s->limits.timeout_ms)
+		return err_set(e, R_BAD_VALUE, 0,
+			"create a sandbox that lives with a command, terminal or timeout: each of its commands has its own");
+	if (s->ttl_ms > SPEC_MAX_TTL_MS)
+		return err_set(e, R_OUT_OF_RANGE, 0, "use time to live '%llu' ms: over 366 days",
+			(unsigned long long)s->ttl_ms);
+	if (s->read_only && !cow && !s->disk_bytes)
+		return 0;
+	if (s->disk_bytes < (1u << 20) || s->disk_bytes > (1ull << 40))
+		return err_set(e, R_OUT_OF_RANGE, 0, "use disk '%llu': outside 1m to 1t",
+			(unsigned long long)s->disk_bytes);
+	return 0;
+}
+
 int spec_check(const struct sandbox_spec *s, struct err *e)
 {
 	if (s->version != SPEC_VERSION)
@@ -137,12 +196,11 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 	if (s->n_binds > SPEC_MAX_BINDS || s->n_tmpfs > SPEC_MAX_TMPFS)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use '%u' mounts: over %d", s->n_binds,
 			SPEC_MAX_BINDS);
-	if (!s->argv || !s->argv[0] || !*s->argv[0])
-		return err_set(e, R_USAGE, 0, "start a sandbox: no command");
-	for (size_t n = 0; s->argv[n]; n++)
-		if (n == SPEC_MAX_ARGV)
-			return err_set(e, R_OUT_OF_RANGE, 0, "start '%.64s': over %d arguments",
-				s->argv[0], SPEC_MAX_ARGV);
+	if (s->workspace < -1 || s->workspace >= (int)s->n_binds)
+		return err_set(e, R_OUT_OF_RANGE, 0,
+			"use mount '%d' as the workspace: there are %u", s->workspace, s->n_binds);
+	if (check_session(s, e) < 0)
+		return -1;
 	if (s->uid > 65534 || s->gid > 65534)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid,
 			s->gid);

@@ -10,13 +10,14 @@
 #include "base/err.h"
 
 enum {
-	SPEC_VERSION = 1,
+	SPEC_VERSION = 2,
 	SPEC_MAX_BINDS = 32,
 	SPEC_MAX_TMPFS = 8,
 	SPEC_MAX_TARGET = 256,   /* bytes with the NUL: a mount target inside the sandbox */
 	SPEC_MAX_ARGV = 1 << 20, /* execve's own limit is on bytes */
 	SPEC_MAX_ENV = 16384,    /* entries; execve's own limit is on bytes */
 	SPEC_ID_LEN = 24,        /* a sandbox id with its NUL */
+	SPEC_PRINT_LEN = 32,     /* bytes of a directory's fingerprint */
 };
 
 /* Limits that hold for every engine.  0 is 'not set' only for the fields that say so. */
@@ -38,6 +39,7 @@ struct spec_bind {
 	int fd;
 	enum spec_bind_kind kind;
 	bool writable;
+	bool cow;   /* session only, one directory: writes go to the layer; not with writable */
 	bool idmap; /* map the caller's uid and gid to the workload's (only meaningful as root) */
 	char target[SPEC_MAX_TARGET];
 };
@@ -55,7 +57,8 @@ struct sandbox_spec {
 	char id[SPEC_ID_LEN];
 	char hostname[64];
 
-	int image_fd; /* O_PATH of a root directory, owned; -1: the host's own /usr ("host") */
+	int image_fd;      /* O_PATH of a root directory, owned; -1: the host's own /usr ("host") */
+	int image_lock_fd; /* open, it keeps an image of the store from removal; owned; -1: none */
 	struct spec_limits limits;
 	struct spec_bind binds[SPEC_MAX_BINDS];
 	unsigned n_binds;
@@ -67,6 +70,17 @@ struct sandbox_spec {
 	char home[SPEC_MAX_TARGET];
 	char workdir[SPEC_MAX_TARGET];
 
+	/* a sandbox that lives: many commands, stop and start; argv is then NULL */
+	bool session;
+	bool read_only; /* session: no writable root; what is writable is tmpfs and lost at a stop */
+	uint64_t
+		disk_bytes; /* session: size of each writable layer; 0 with read_only and no cow bind */
+	uint64_t ttl_ms; /* session: removed this long after its creation; 0: never */
+	int workspace;   /* index of the bind that is the workspace; -1: none */
+	bool has_workspace_print;
+	uint8_t workspace_print
+		[SPEC_PRINT_LEN]; /* of a cow workspace's directory when it was first seen */
+
 	bool allow_setgid;
 	bool terminal;    /* the command gets a pty as its controlling terminal */
 	bool model_relay; /* 127.0.0.1:4000 is relayed to /run/gw/llm.sock */
@@ -76,6 +90,7 @@ struct sandbox_spec {
 	char *const *env;
 };
 
+#define SPEC_MAX_TTL_MS (366ull * 86400000)
 #define SPEC_MODEL_SOCKET "/run/gw/llm.sock"
 enum { SPEC_MODEL_PORT = 4000 };
 
