@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# Behaviour of run.sh: the owner is killed: so is the sandbox, and that is said.
+# what is expanded inside; what the library shares
+# shellcheck disable=SC2016,SC2034,SC2154
+
+new --name one
+detach sleep 300
+owner=$(owner_of "$sb")
+beside c attach "$sb" "$cmd"
+sleep 0.4
+processes=$(children_of "$owner")
+kill -KILL "$owner"
+all_ended
+between 'an attached client ends' 1 136 "$(cat "$T/c.rc")"
+for p in $processes; do
+	holds 'a process of it is gone' until_true 50 dead "$p"
+done
+bailey ls --all
+is 'ls' 0 "$rc"
+like 'says it is lost' "*$sb*lost*" "$(cat "$T/out")"
+bailey inspect "$sb" --json
+reports 'inspect too' state string lost
+bailey exec "$sb" -- true
+refused 125 sandbox_lost 'exec too'
+refuses sandbox_lost 'start too' start "$sb"
+bailey rm "$sb"
+is 'rm' 0 "$rc"
+holds 'it is gone' unlisted "$sb"
+new --name one
+ok 'its name is free'
+# the client killed at each step of a creation; then the engine
+for who_dies in client engine; do
+	for delay in 0.001 0.004 0.008 0.012 0.02 0.03 0.05; do
+		"$BAILEY" create >"$T/k.out" 2>/dev/null </dev/null &
+		p=$!
+		sleep "$delay"
+		victim=$p
+		[ "$who_dies" = client ] || victim=$(children_of "$p")
+		for v in $victim; do
+			kill -KILL "$v" 2>/dev/null || true
+		done
+		wait "$p" 2>/dev/null || true
+	done
+	bailey ls --all
+	is "ls after creations whose $who_dies was killed" 0 "$rc"
+done
+bailey prune
+is 'prune takes the rest' 0 "$rc"
