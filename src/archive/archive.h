@@ -44,7 +44,7 @@ struct archive_entry {
 	uint32_t major, minor; /* devices */
 	uint64_t size;         /* bytes, holes counted; 0 unless ARCHIVE_FILE */
 	int64_t mtime_ns;      /* since 1970; clamped to what 64 bits hold (1678 to 2262) */
-	/* NUL-terminated; borrowed: of the caller when writing, of the reader (up to the next entry) when reading.  The reader
+	/* NUL-terminated; borrowed: of the caller when writing, of the reader (until ARCHIVE_ENTRY_END was seen) when reading.  The reader
 	 * gives them as they stand in the archive: archive_clean_name() before any use as a path. */
 	const char *name;
 	const char
@@ -87,8 +87,8 @@ enum archive_event {
 	ARCHIVE_ENTRY, /* r->entry */
 	ARCHIVE_DATA,  /* r->data, r->data_len at r->offset of the file; points into the window */
 	ARCHIVE_ENTRY_END, /* exactly one per entry, after its data; r->entry is still valid */
-	ARCHIVE_END,       /* the end mark was read; again for whatever is fed behind it */
-	ARCHIVE_REFUSED,   /* r->cause; for good */
+	ARCHIVE_END,     /* the end mark was read; whatever is fed behind it is taken and ignored */
+	ARCHIVE_REFUSED, /* r->cause; for good */
 };
 
 struct archive_meta {
@@ -107,29 +107,28 @@ struct archive_reader {
 	enum archive_cause cause;
 	/* ---- */
 	int state;
-	uint8_t block[ARCHIVE_BLOCK];
-	size_t fill;
-	uint64_t left;    /* bytes of the present section */
-	uint64_t stored;  /* bytes of the entry's data in the archive */
-	uint32_t padding; /* zero bytes behind it */
+	size_t fill;     /* of block */
+	uint64_t left;   /* bytes of an extra header or of an entry's data that follow */
+	uint64_t stored; /* bytes of the entry's data in the archive */
+	uint32_t padding;
+	unsigned zeros; /* blocks in a row */
+	bool any;       /* a header was right */
+	/* what extra headers said about the next entry, or (defaults) about all */
 	unsigned extras;
-	unsigned zeros; /* zero blocks in a row */
-	/* pax: record being read */
+	struct archive_meta meta, defaults;
+	bool has_name, has_link, gnu_name, gnu_link, pax_seen, dropped;
+	/* the pax record being read */
 	int pax_state;
 	uint32_t record_left, value_len;
 	uint8_t key_len, pax_key;
 	bool global;
-	char key[64];
-	/* what extra headers said about the next entry */
-	struct archive_meta meta, defaults;
-	bool has_name, has_link, dropped;
-	bool gnu_name, gnu_link, pax_seen;
 	/* holes */
-	bool sparse_pax, sparse_ready;
-	uint32_t sparse_major, sparse_minor, sparse_keys;
-	uint64_t sparse_size, map_bytes, number;
-	uint32_t map_numbers, map_digits;
-	uint32_t n_ranges, range;
+	bool sparse_ready;
+	uint8_t sparse_keys;
+	uint64_t sparse_size, map_bytes, number, done;
+	uint32_t map_numbers, map_digits, n_ranges, range;
+	uint8_t block[ARCHIVE_BLOCK];
+	char key[64];
 	char name[ARCHIVE_MAX_NAME + 1];
 	char link[ARCHIVE_MAX_NAME + 1];
 	char value[ARCHIVE_MAX_NAME + 1];
