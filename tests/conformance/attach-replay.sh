@@ -11,7 +11,8 @@ is 'error output apart' err "$(cat "$T/err")"
 is 'and the status' 5 "$rc"
 bailey attach "$sb" "$cmd"
 is 'again when it has ended' $'5 one\ntwo' "$rc $(cat "$T/out")"
-detach sh -c 'head -c 3000000 /dev/zero | tr "\0" x; sleep 0.3; head -c 3000000 /dev/zero | tr "\0" y'
+detach sh -c 'head -c 3000000 /dev/zero | tr "\0" x; sleep 0.3
+	head -c 3000000 /dev/zero | tr "\0" y'
 bailey attach "$sb" "$cmd"
 is '6 MB' '3000000 3000000' "$(tr -dc x <"$T/out" | wc -c) $(tr -dc y <"$T/out" | wc -c)"
 detach sh -c 'read a; echo got $a; exit 6'

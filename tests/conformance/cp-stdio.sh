@@ -17,7 +17,8 @@ timeout 20 "$BAILEY" cp "$sb:/workspace/d" - >"$T/o.tar" 2>"$T/err" </dev/null |
 is 'out' 0 "$rc"
 mkdir "$T/o"
 tar -C "$T/o" -xf "$T/o.tar"
-is 'tar reads it' "$(file_sum "$T/t/d/r")" "$(find "$T/o" -name r -exec cat {} + | sha256sum | cut -d ' ' -f 1)"
+is 'tar reads it' "$(file_sum "$T/t/d/r")" \
+	"$(find "$T/o" -name r -exec cat {} + | sha256sum | cut -d ' ' -f 1)"
 rc=0
 head -c 50000 "$T/t.tar" | timeout 20 "$BAILEY" cp - "$sb:/workspace" >"$T/out" 2>"$T/err" || rc=$?
 refused "$(rc_of archive_refused)" archive_refused 'an archive that is cut'

@@ -20,7 +20,9 @@ bailey exec "$sb" -- sh -c 'cat /workspace/random & cat /workspace/random >&2; w
 is 'both at once' "$sum $sum" "$(file_sum "$T/out") $(file_sum "$T/err")"
 # more than is kept of a command: a reader that is slow loses nothing
 got=$("$BAILEY" exec "$sb" -- sh -c 'cat /workspace/random /workspace/random /workspace/random' |
-	perl -e '$n = 0; while ($r = sysread STDIN, $s, 65536) { $n += $r; select undef, undef, undef, 0.002 } print $n')
+	perl -e '$n = 0;
+		while ($r = sysread STDIN, $s, 65536) { $n += $r; select undef, undef, undef, 0.002 }
+		print $n')
 is 'a slow reader of 60 MB loses nothing' 60000000 "$got"
 bailey exec "$sb" --env A=1 --env B='x  y' --workdir /tmp -- sh -c 'echo "$A|$B|$(pwd)"'
 is 'variables and directory' '1|x  y|/tmp' "$(cat "$T/out")"

@@ -16,7 +16,8 @@ like 'its settings are put back' '*modes: same*' "$(cat "$T/out")"
 is 'status' 0 "$rc"
 on_tty 'wait ready
 size 40 120
-wait SIZE 40 120' exec "$sb" -i -t -- bash -c 'trap "echo SIZE \$(stty size); exit 5" WINCH; echo ready; while :; do sleep 0.1; done'
+wait SIZE 40 120' exec "$sb" -i -t -- bash -c 'trap "echo SIZE \$(stty size); exit 5" WINCH
+	echo ready; while :; do sleep 0.1; done'
 is 'a new size arrives' 5 "$rc"
 like 'settings after that' '*modes: same*' "$(cat "$T/out")"
 on_tty 'wait ready

@@ -5,8 +5,9 @@
 
 new --name seen --memory 256m --disk 64m --pids 50 --cpus 0.5
 bailey inspect "$sb" --json
-reports 'JSON: what was asked' id string "$sb" name string seen state string running kind string sandbox \
-	memory_bytes number $((256 << 20)) disk_bytes number $((64 << 20)) pids number 50 cpu_millis number 500
+reports 'JSON: what was asked' id string "$sb" name string seen state string running \
+	kind string sandbox memory_bytes number $((256 << 20)) disk_bytes number $((64 << 20)) \
+	pids number 50 cpu_millis number 500
 reports 'JSON: what was not' network string none image string host engine string "$engine"
 bailey inspect "$sb"
 like 'as text' "*$sb*" "$(cat "$T/out")"

@@ -5,7 +5,8 @@
 
 # a tree with a daemon in a session of its own, twice removed, that ignores signals
 tree='trap "" TERM HUP
-	(setsid sh -c "trap \"\" TERM HUP; (trap \"\" TERM; while :; do sleep 0.1; done) & while :; do sleep 0.1; done" &)
+	(setsid sh -c "trap \"\" TERM HUP; (while :; do sleep 0.1; done) &
+		while :; do sleep 0.1; done" &)
 	sleep 1000 & echo ready; wait'
 running() { # all of the sandbox's processes but what is known
 	inside 'n=0; for d in /proc/[0-9]*; do grep -qE "^(Name:.(sleep|sh))$" $d/status 2>/dev/null &&

@@ -67,13 +67,15 @@ all_ended() {
 
 # One value of what inspect says; nothing when it isn't there.
 fact() { # KEY [SANDBOX]
-	timeout -s KILL 20 "$BAILEY" inspect --json "${2:-$sb}" 2>/dev/null </dev/null | perl "$lib/json.pl" 2>/dev/null |
+	timeout -s KILL 20 "$BAILEY" inspect --json "${2:-$sb}" 2>/dev/null </dev/null |
+		perl "$lib/json.pl" 2>/dev/null |
 		awk -F '\t' -v key="$1" '$1 == key { print $3; exit }'
 }
 
 # Every id of this home.
 ids() {
-	timeout -s KILL 20 "$BAILEY" ls --all --json 2>/dev/null </dev/null | perl "$lib/json.pl" 2>/dev/null |
+	timeout -s KILL 20 "$BAILEY" ls --all --json 2>/dev/null </dev/null |
+		perl "$lib/json.pl" 2>/dev/null |
 		awk -F '\t' '$1 ~ /(^|\.)id$/ { print $3 }'
 }
 
@@ -138,16 +140,18 @@ dead() { # PID
 	! alive "$1"
 }
 
-# Kinds, modes, sizes, whole seconds and names of a tree on the host, a record each.
-tree_lines='find . -mindepth 1 \( -type d -printf "d %m %p\0" -o -type l -printf "l %l %p\0" -o -printf "%y %m %s %T@ %p\0" \) | sed -z "s/\(\.[0-9]*\) \.\//  .\//" | sort -z | sha256sum'
+# What a tree holds: kind, mode, size, whole second and name of each entry, and all bytes.
+tree_words='find . -mindepth 1 \( -type d -printf "d %m %p\0" -o -type l -printf "l %l %p\0" -o \
+	-printf "%y %m %s %Ts %p\0" \) | sort -z | sha256sum
+	find . -type f -print0 | sort -z | xargs -0r sha256sum -z | sha256sum'
 
 tree_sum() { # DIRECTORY
-	(cd "$1" && sh -c "$tree_lines" && find . -type f -print0 | sort -z | xargs -0r sha256sum -z | sha256sum)
+	(cd "$1" && sh -c "$tree_words")
 }
 
 # The same inside.
 tree_sum_inside() { # DIRECTORY
-	inside "cd '$1' && $tree_lines && find . -type f -print0 | sort -z | xargs -0r sha256sum -z | sha256sum"
+	inside "cd '$1' && $tree_words"
 	cat "$T/out"
 }
 

@@ -14,7 +14,8 @@ bailey ls
 like 'the table has both' "*$first*" "$(cat "$T/out")"
 like 'and the name' '*first*' "$(cat "$T/out")"
 bailey ls --json
-reports 'JSON: an entry' 0.id string "$id_pattern" 0.state string running 1.state string running 1.id string "$id_pattern"
+reports 'JSON: an entry' 0.id string "$id_pattern" 0.state string running \
+	1.id string "$id_pattern" 1.state string running
 bailey stop "$sb"
 bailey ls --json
 flat=$(flat "$T/out")

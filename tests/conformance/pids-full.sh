@@ -36,7 +36,9 @@ free() {
 }
 holds 'then there is room' until_true 50 free
 # a bomb that goes on while it is killed
-detach perl -e 'while (1) { my $p = fork; exec "sleep", "1000" if defined $p && !$p && rand() < 0.1 }'
+detach perl -e 'while (1) {
+	my $p = fork;
+	exec "sleep", "1000" if defined $p && !$p && rand() < 0.1 }'
 sleep 0.7
 bailey kill "$sb" "$cmd"
 is 'a fork bomb is killed' 0 "$rc"

@@ -3,16 +3,29 @@
 # what is expanded inside; what the library shares
 # shellcheck disable=SC2016,SC2034,SC2154
 
-server='use IO::Socket::INET; $SIG{CHLD} = "IGNORE";
-	my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 8080, Listen => 20, ReuseAddr => 1) or die "listen: $!";
-	$| = 1; print "up\n";
-	while (my $c = $l->accept) { next if fork; my ($s, $n); $n += $s while $s = sysread $c, $b, 65536 and syswrite $c, $b, $s;
-		exit }'
-client='use IO::Socket::INET; my ($port, $size) = @ARGV;
+server='use IO::Socket::INET;
+	$SIG{CHLD} = "IGNORE";
+	my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 8080, Listen => 20,
+		ReuseAddr => 1) or die "listen: $!";
+	while (my $c = $l->accept) {
+		next if fork;
+		my $n;
+		syswrite $c, $b, $n while $n = sysread $c, $b, 65536;
+		exit
+	}'
+client='use IO::Socket::INET;
+	my ($port, $size) = @ARGV;
 	my $c = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $port) or die "connect: $!";
-	my $data = join "", map { chr int rand 256 } 1 .. 1000; $data x= $size / 1000;
-	if (!fork) { my $o = 0; while ($o < length $data) { $o += syswrite $c, $data, 65536, $o } shutdown $c, 1; exit }
-	my $got = ""; 1 while sysread $c, $got, 65536, length $got; print $got eq $data ? "same" : "differs: " . length $got'
+	my $data = join("", map { chr int rand 256 } 1 .. 1000) x ($size / 1000);
+	if (!fork) {
+		my $o = 0;
+		while ($o < length $data) { $o += syswrite $c, $data, 65536, $o }
+		shutdown $c, 1;
+		exit
+	}
+	my $got = "";
+	1 while sysread $c, $got, 65536, length $got;
+	print $got eq $data ? "same" : "differs: " . length $got'
 new
 detach perl -e "$server"
 start "$BAILEY" port "$sb" 8080
@@ -30,7 +43,8 @@ for p in "${pids[@]}"; do
 	wait "$p" || true
 done
 is 'eight at once' 8 "$(cat "$T"/port.* | grep -o same | wc -l)"
-listens=$(awk -v p="$(printf ':%04X' "$port")" 'index($2, p) && $4 == "0A" { print $2 }' /proc/net/tcp)
+listens=$(awk -v p="$(printf ':%04X' "$port")" 'index($2, p) && $4 == "0A" { print $2 }' \
+	/proc/net/tcp)
 like 'on loopback alone' '0100007F:*' "$listens"
 bailey kill "$sb"
 rc=0

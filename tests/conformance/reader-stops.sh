@@ -24,7 +24,8 @@ rc=0
 wait "$stuck" || rc=$?
 is 'and ends with the status' 0 "$rc"
 # a client that is stopped itself
-"$BAILEY" exec "$sb" -- sh -c 'head -c 3000000 /dev/zero; exit 4' >"$T/late" 2>"$T/late.err" </dev/null &
+"$BAILEY" exec "$sb" -- sh -c 'head -c 3000000 /dev/zero; exit 4' >"$T/late" 2>"$T/late.err" \
+	</dev/null &
 late=$!
 kill -STOP "$late"
 sleep 0.3

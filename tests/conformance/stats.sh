@@ -4,7 +4,8 @@
 # shellcheck disable=SC2016,SC2034,SC2154
 
 new --memory 512m
-bailey exec "$sb" -- sh -c 'head -c 8000000 /dev/zero >/workspace/f; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done'
+bailey exec "$sb" -- sh -c 'head -c 8000000 /dev/zero >/workspace/f
+	i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done'
 detach sleep 100
 bailey stats "$sb" --json
 is 'status' 0 "$rc"

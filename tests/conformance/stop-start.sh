@@ -5,7 +5,8 @@
 
 new --env COLOUR=blue
 tells 'a file' x 'echo x >/workspace/f; echo y >~/g; mkdir -p /workspace/d; echo z >/tmp/t; cat /workspace/f'
-detach sh -c 'trap "echo bye >/workspace/bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'
+detach sh -c 'trap "echo bye >/workspace/bye; exit 0" TERM
+	echo up; while :; do sleep 0.1; done'
 kept=$cmd
 sleep 0.3
 bailey stop "$sb"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: batch.sh LIBEXEC LIE...
+# usage: batch.sh LIBEXEC CLIENT LIE...
 # Tells each lie to a client and looks at what became of the client, the host and the engine.
 # Started by run.sh below a reaper.
 set -eu
@@ -10,8 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../lib/host.sh"
 . "$here/../conformance/lib.sh"
 
-libexec=$1
-shift
+libexec=$1 client=$2
+shift 2
 T=$(mktemp -d /var/tmp/bailey-hostile.XXXXXX)
 export BAILEY_HOME=$T/home
 trap 'cd /; stop_all; rm -rf "$T"' EXIT
@@ -19,7 +19,7 @@ mkdir "$T/home" "$T/w"
 landed=/var/tmp/bailey-hostile-landed
 deadline=20 # seconds; the library itself gives up after 15 without progress
 memory=48   # MiB: the most that the owner or the channel process may ever have had
-client=512  # MiB of address space for the client
+space=512   # MiB of address space for the client
 
 # Lies after which a client may end well: what they say is odd, harmless, and of the guest alone.
 may_succeed() { # LIE
@@ -40,8 +40,7 @@ meet() { # LIE
 		limit=$deadline bailey kill "$sb" 1
 		;;
 	tar-* | stat-*) limit=$deadline bailey cp "$sb:/d" "$T/w/out" ;;
-	read-*) limit=$deadline bailey cp "$sb:/f" "$T/w/out" ;;
-	write-*) limit=$deadline bailey cp "$T/f" "$sb:/f" ;;
+	list-* | search-* | read-* | write-*) limit=$deadline try "$client" "$sb" "${1%%-*}" ;;
 	dial-*) limit=$deadline try dial ;;
 	*) limit=$deadline bailey exec "$sb" -- true ;;
 	esac
@@ -165,7 +164,7 @@ cd "$T/w"
 mkdir landing
 echo canary >canary
 head -c 9000000 /dev/zero >"$T/f"
-ulimit -v $((client << 10))
+ulimit -v $((space << 10))
 export BAILEY_LIBEXEC=$libexec
 for lie in "$@"; do
 	tell_lie "$lie"

@@ -65,6 +65,7 @@ main() {
 	done
 	find_bailey
 	guest=$(find_built hostile-guest)
+	client=$(find_built hostile-client)
 	mapfile -t lies < <("$guest" --list)
 	[ $# -eq 0 ] || lies=("$@")
 	work=$(mktemp -d /var/tmp/bailey-hostile.XXXXXX)
@@ -79,7 +80,7 @@ main() {
 		done
 		[ ${#part[@]} -gt 0 ] || continue
 		perl "$here/../conformance/reaper.pl" "part $i" 400 bash "$here/batch.sh" \
-			"$work/libexec" "${part[@]}" >"$work/log.$i" 2>&1 </dev/null &
+			"$work/libexec" "$client" "${part[@]}" >"$work/log.$i" 2>&1 </dev/null &
 		pids+=("$!")
 	done
 	wait
