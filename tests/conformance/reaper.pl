@@ -39,7 +39,8 @@ sub descendants {
 		$p = $parent{$p} while defined $parent{$p} && $p != $$ && $n++ < 100;
 		push @found, [$pid, $words{$pid}] if $p == $$ && $pid != $$;
 	}
-	return sort { $a->[0] <=> $b->[0] } @found;
+	@found = sort { $a->[0] <=> $b->[0] } @found; # sort has no value in scalar context
+	return @found;
 }
 
 sub reap {
