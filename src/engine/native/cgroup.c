@@ -161,16 +161,25 @@ int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
 	return -1;
 }
 
+/* docs/decisions/0008-process-limit.md */
+uint32_t cgroup_max_pids(const struct cgroup_want *w)
+{
+	enum { GUEST = 1, RUNNERS = 64 };
+
+	return w->limits->pids + GUEST + (w->session ? RUNNERS : 0);
+}
+
 int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash,
-	const char *id, const struct spec_limits *l, struct err *e)
+	const struct cgroup_want *w, struct err *e)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
 		ret->dir[i] = -1;
-	if (make_name(ret->name, home_hash, id, e) < 0)
+	ret->n = t->n - (t->has_freezer && !w->session);
+	if (make_name(ret->name, home_hash, w->id, e) < 0)
 		return -1;
-	for (unsigned i = 0; i < t->n && r == 0; i++) {
+	for (unsigned i = 0; i < ret->n && r == 0; i++) {
 		if (mkdirat(t->dir[i], ret->name, 0755) < 0) {
 			r = err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s/%s'",
 				t->path[i], ret->name);
@@ -182,8 +191,8 @@ int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *hom
 				t->path[i], ret->name);
 	}
 	if (r == 0)
-		r = t->kind == CGROUP_V1 ? cgroup_v1_limit(ret, t, l, e)
-					 : cgroup_v2_limit(ret, l, e);
+		r = t->kind == CGROUP_V1 ? cgroup_v1_limit(ret, t, w, e)
+					 : cgroup_v2_limit(ret, w, e);
 	if (r < 0)
 		cgroup_remove(ret, t);
 	return r;
@@ -194,7 +203,7 @@ int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, 
 	char text[16];
 
 	FMT(text, "%d", pid);
-	for (unsigned i = 0; i < t->n; i++)
+	for (unsigned i = 0; i < c->n; i++)
 		if (write_file_at(c->dir[i], "cgroup.procs", text) < 0)
 			return err_set(e, R_LIMITS_UNENFORCED, errno,
 				"move process '%d' into cgroup '%s/%s'", pid, t->path[i], c->name);
@@ -204,7 +213,7 @@ int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, 
 int cgroup_open_join(const struct cgroup *c, const struct cgroup_tree *t,
 	int fds[static CGROUP_MAX_CONTROLLERS], struct err *e)
 {
-	for (unsigned i = 0; i < t->n; i++) {
+	for (unsigned i = 0; i < c->n; i++) {
 		fds[i] = openat(c->dir[i], "tasks", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fds[i] < 0)
 			return err_set(e, R_LIMITS_UNENFORCED, errno, "open '%s/%s/tasks'",
@@ -240,10 +249,44 @@ static void remove_dir(int parent, const char *name)
 void cgroup_remove(struct cgroup *c, const struct cgroup_tree *t)
 {
 	/* the first hierarchy last: it is the one that is listed */
-	for (unsigned i = t->n; i-- > 0;) {
+	for (unsigned i = c->n; i-- > 0;) {
 		c->dir[i] = close_fd(c->dir[i]);
 		remove_dir(t->dir[i], c->name);
 	}
+}
+
+void cgroup_forget(struct cgroup *c)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		c->dir[i] = close_fd(c->dir[i]);
+}
+
+int cgroup_pids(const struct cgroup *c, struct buf *ret)
+{
+	_cleanup_close_ int fd = openat(c->dir[0], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+
+	buf_clear(ret);
+	return fd < 0 ? -1 : read_all(fd, ret);
+}
+
+void cgroup_stats(const struct cgroup *c, const struct cgroup_tree *t, struct engine_stats *ret)
+{
+	bool v1 = t->kind == CGROUP_V1;
+	int memory = c->dir[v1 ? 1 : 0];
+	struct engine_facts f = { .cpu_us = 0 };
+
+	cgroup_read(c, t, &f);
+	ret->memory_peak_bytes = f.memory_peak_bytes;
+	ret->has_memory_peak = f.has_memory_peak;
+	ret->oom_kills = f.oom_kills;
+	ret->has_oom = f.has_oom;
+	ret->pids_refused = f.pids_refused;
+	ret->has_pids_refused = f.has_pids_refused;
+	ret->cpu_us = f.cpu_us;
+	ret->has_cpu = f.cpu_us > 0;
+	ret->has_pids = cgroup_read_u64(c->dir[0], "pids.current", &ret->pids) == 0;
+	ret->has_memory = cgroup_read_u64(memory, v1 ? "memory.usage_in_bytes" : "memory.current",
+				  &ret->memory_bytes) == 0;
 }
 
 /* Calls each() for every name of ours in one hierarchy; home_hash NULL: of any home. */
@@ -291,6 +334,13 @@ static void sweep_each(void *arg, const char *name, const char *id, bool alive)
 
 		if (dir >= 0)
 			(void)write_file_at(dir, "cgroup.kill", "1");
+	}
+	if (s->tree->has_freezer && s->hierarchy == s->tree->n - 1) {
+		_cleanup_close_ int dir = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		/* an owner that died while its sandbox was paused: the signal that ends it waits there */
+		if (dir >= 0)
+			(void)write_file_at(dir, "freezer.state", "THAWED");
 	}
 	remove_dir(parent, name);
 	s->removed++;

@@ -1,6 +1,7 @@
 /* Limits by cgroup v1: one hierarchy per controller.  Called by cgroup.c.
  *
- * The freezer is not used: PID 1's death ends every process of the pid namespace, so there is nothing to race with. */
+ * The kill path does not use the freezer: PID 1's death ends every process of the pid namespace, so there is nothing to race
+ * with.  A sandbox that lives is put into it all the same, where there is one, to be paused by it. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -167,6 +168,16 @@ int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
 	return 0;
 }
 
+void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent)
+{
+	_cleanup_(proc_text_done) struct proc_text proc = { BUF_INIT, BUF_INIT };
+	_cleanup_err_ struct err ignored = ERR_INIT;
+
+	if (t->n < CGROUP_MAX_CONTROLLERS && read_proc(&proc, &ignored) == 0 &&
+		open_parent(t, &proc, "freezer", parent, &ignored) == 0)
+		t->has_freezer = true;
+}
+
 static bool host_has_swap(void)
 {
 	char text[512];
@@ -193,12 +204,13 @@ static int limit_memory(int dir, const char *path, uint64_t bytes, struct err *e
 }
 
 int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
-	const struct spec_limits *l, struct err *e)
+	const struct cgroup_want *w, struct err *e)
 {
+	const struct spec_limits *l = w->limits;
 	char text[32];
 
-	/* one more than asked for: bailey-guest itself */
-	if (cgroup_write(c->dir[0], "pids.max", t->path[0], FMT(text, "%u", l->pids + 1), e) < 0 ||
+	if (cgroup_write(c->dir[0], "pids.max", t->path[0], FMT(text, "%u", cgroup_max_pids(w)),
+		    e) < 0 ||
 		limit_memory(c->dir[1], t->path[1], l->memory_bytes, e) < 0)
 		return -1;
 	/* of the period that every new cgroup has */

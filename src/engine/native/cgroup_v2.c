@@ -108,8 +108,9 @@ int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struc
 		root ? "" : " to this user");
 }
 
-int cgroup_v2_limit(const struct cgroup *c, const struct spec_limits *l, struct err *e)
+int cgroup_v2_limit(const struct cgroup *c, const struct cgroup_want *w, struct err *e)
 {
+	const struct spec_limits *l = w->limits;
 	char text[64];
 	int dir = c->dir[0];
 
@@ -120,9 +121,10 @@ int cgroup_v2_limit(const struct cgroup *c, const struct spec_limits *l, struct 
 	if (write_file_at(dir, "memory.swap.max", "0") < 0 && errno != ENOENT)
 		return err_set(e, R_LIMITS_UNENFORCED, errno, "write '0' to '%s/memory.swap.max'",
 			c->name);
-	/* one command: with half of its processes gone it has no meaning (Linux 4.19) */
-	(void)write_file_at(dir, "memory.oom.group", "1");
-	if (cgroup_write(dir, "pids.max", c->name, FMT(text, "%u", l->pids + 1), e) < 0)
+	/* one command: with half of its processes gone it has no meaning (Linux 4.19); a session outlives each of its own */
+	if (!w->session)
+		(void)write_file_at(dir, "memory.oom.group", "1");
+	if (cgroup_write(dir, "pids.max", c->name, FMT(text, "%u", cgroup_max_pids(w)), e) < 0)
 		return -1;
 	return cgroup_write(dir, "cpu.max", c->name,
 		FMT(text, "%llu %d", (unsigned long long)l->cpu_millis * CPU_PERIOD_US / 1000,

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -137,8 +136,9 @@ static void attach(int root, struct tree *t, unsigned number)
 static void open_trees(const struct child_plan *c)
 {
 	for (unsigned i = 0; i < c->trees->n; i++) {
+		struct tree *t = &c->trees->trees[i];
 		bool changed = false;
-		int r = tree_open(&c->trees->trees[i], true, &changed);
+		int r = t->tree_fd >= 0 ? 0 : tree_open(t, true, &changed);
 
 		if (r < 0)
 			fail(changed ? STEP_CHANGED : STEP_TREE, i, -r);
@@ -164,45 +164,6 @@ static void open_guest(struct child_plan *c)
 		fail(STEP_EXEC, 0, -r);
 	(void)syscall(SYS_move_mount, t.tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
 	c->guest_fd = t.tree_fd;
-}
-
-static void put_file(int root, const char *path, const char *text)
-{
-	_cleanup_close_ int fd = openat(root, path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
-
-	check(fd >= 0 && write_all(fd, text, strlen(text)) == 0, STEP_FILE);
-}
-
-static void make_etc(const struct child_plan *c, int root)
-{
-	const struct sandbox_spec *s = c->spec;
-	char text[1024], id[34];
-	uint64_t random[2];
-
-	if (s->image_fd >= 0)
-		return;
-	check(mkdirat(root, "etc", 0755) == 0, STEP_DIRECTORY);
-	if (s->uid == 0)
-		FMT(text,
-			"root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-			s->home);
-	else
-		FMT(text,
-			"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
-			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-			s->uid, s->gid, s->home);
-	put_file(root, "etc/passwd", text);
-	put_file(root, "etc/group",
-		FMT(text, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", s->gid));
-	put_file(root, "etc/hosts",
-		FMT(text, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", s->hostname));
-	put_file(root, "etc/hostname", FMT(text, "%s\n", s->hostname));
-	put_file(root, "etc/nsswitch.conf",
-		"passwd: files\ngroup: files\nhosts: files\nservices: files\n");
-	check(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random, STEP_FILE);
-	put_file(root, "etc/machine-id",
-		FMT(id, "%016llx%016llx\n", (unsigned long long)random[0],
-			(unsigned long long)random[1]));
 }
 
 /* Docker's list (oci defaults): files are covered by /dev/null, directories by an empty one. */
@@ -252,6 +213,62 @@ static void cap_inotify(int root)
 			STEP_RLIMIT);
 }
 
+/* A writable root may hold anything that an earlier run, or the sandbox it was forked from, left there.  The host's root still
+ * lies beneath while this one is built: a link in place of a directory would lead there. */
+static void check_reserved(int root)
+{
+	const uint64_t resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH;
+
+	for (unsigned i = 0; i < n_reserved_dirs; i++) {
+		_cleanup_close_ int fd = sys_openat2(
+			root, reserved_dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, resolve);
+
+		if (fd < 0)
+			fail(STEP_RESERVED, i, errno);
+	}
+}
+
+/* The root of a session that is not read-only: what may not be kept from one run to the next is tmpfs. */
+static int take_layers(const struct child_plan *c)
+{
+	int root;
+
+	check(syscall(SYS_move_mount, c->root_tree, "", AT_FDCWD, STAGING,
+		      MOVE_MOUNT_F_EMPTY_PATH) == 0,
+		STEP_ROOT);
+	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
+	check_reserved(root);
+	check(mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC,
+		      "size=64k,nr_inodes=64,mode=0755") == 0 &&
+			mount("tmpfs", "run", "tmpfs", MS_NOSUID | MS_NODEV,
+				"size=1m,nr_inodes=512,mode=0755") == 0,
+		STEP_ROOT);
+	check(mkdirat(root, "run/empty", 0555) == 0, STEP_DIRECTORY);
+	return root;
+}
+
+static int make_root(const struct child_plan *c)
+{
+	int root;
+
+	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV,
+		      "size=1m,nr_inodes=512,mode=0755") == 0,
+		STEP_ROOT);
+	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
+	if (c->spec->image_fd < 0)
+		check(mkdirat(root, "etc", 0755) == 0 && skeleton_etc(root, c->spec, 0444) == 0,
+			STEP_FILE);
+	for (unsigned i = 0; i < c->trees->n_links; i++)
+		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0,
+			STEP_FILE);
+	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 &&
+			mkdirat(root, "run", 0755) == 0 && mkdirat(root, "run/empty", 0555) == 0,
+		STEP_DIRECTORY);
+	return root;
+}
+
 static void make_dev(const struct child_plan *c, int root)
 {
 	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" },
@@ -286,39 +303,34 @@ static void make_tmpfs(const struct sandbox_spec *s, int root)
 	}
 }
 
-static void pivot(void)
+static void pivot(bool layered)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 
 	check(sys_pivot_root(".", ".") == 0, STEP_PIVOT);
 	/* the old root lies on top of the new one now; detaching it leaves nothing of the host's tree */
 	check(umount2(".", MNT_DETACH) == 0 && chdir("/") == 0, STEP_PIVOT);
-	check(syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr) == 0, STEP_READONLY);
+	check(syscall(SYS_mount_setattr, AT_FDCWD, layered ? "/dev" : "/", 0, &attr, sizeof attr) ==
+			0,
+		STEP_READONLY);
 }
 
 static void build_root(struct child_plan *c)
 {
 	const struct sandbox_spec *s = c->spec;
+	bool layered = c->root_tree >= 0;
 	_cleanup_close_ int root = -1;
 
 	if (!c->root) {
 		open_trees(c);
 		open_guest(c); /* behind them, so that no clone of /usr takes it along */
 	}
-	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV,
-		      "size=1m,nr_inodes=512,mode=0755") == 0,
-		STEP_ROOT);
-	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
-	make_etc(c, root);
-	for (unsigned i = 0; i < c->trees->n_links; i++)
-		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0,
-			STEP_FILE);
-	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 &&
-			mkdirat(root, "run", 0755) == 0 && mkdirat(root, "run/empty", 0555) == 0,
-		STEP_DIRECTORY);
+	root = layered ? take_layers(c) : make_root(c);
 	for (unsigned i = 0; i < c->trees->n - s->n_binds; i++)
-		attach_own(&c->trees->trees[i], i);
+		if (layered)
+			attach(root, &c->trees->trees[i], i);
+		else
+			attach_own(&c->trees->trees[i], i);
 	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0,
 		STEP_PROC);
 	cap_inotify(root);
@@ -327,7 +339,7 @@ static void build_root(struct child_plan *c)
 	make_tmpfs(s, root);
 	for (unsigned i = c->trees->n - s->n_binds; i < c->trees->n; i++)
 		attach(root, &c->trees->trees[i], i);
-	pivot();
+	pivot(layered);
 }
 
 /* Never above what was inherited. */
@@ -383,10 +395,11 @@ static void set_limits(void)
 
 static void set_stdio(const struct child_plan *c)
 {
-	int null = c->io.fd[0] >= 0 ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	bool none = c->io.fd[0] < 0 || c->io.fd[1] < 0 || c->io.fd[2] < 0;
+	int null = none ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
 
-	check(dup2(c->io.fd[0] >= 0 ? c->io.fd[0] : null, 0) == 0, STEP_STDIO);
-	check(dup2(c->io.fd[1], 1) == 1 && dup2(c->io.fd[2], 2) == 2, STEP_STDIO);
+	for (int i = 0; i < 3; i++)
+		check(dup2(c->io.fd[i] >= 0 ? c->io.fd[i] : null, i) == i, STEP_STDIO);
 }
 
 /* Descriptor 3 is the channel, 4 the guest's program; all else closes itself on exec. */
@@ -405,12 +418,15 @@ static void place_fds(const struct child_plan *c)
 
 /* A workspace may hold a link to /proc/self/fd/N: it must neither be followed nor find a directory of the host's there
  * (CVE-2024-21626).  So all of those are closed before, and magic links refused. */
-static void enter_workdir(const char *path)
+static void enter_workdir(const struct sandbox_spec *s)
 {
 	_cleanup_close_ int fd =
-		sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
+		sys_openat2(AT_FDCWD, s->workdir, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
 
-	check(fd >= 0 && fchdir(fd) == 0, STEP_WORKDIR);
+	if (fd >= 0 && fchdir(fd) == 0)
+		return;
+	/* the workload may have removed it: its files must still be reachable */
+	check(s->session && !s->read_only, STEP_WORKDIR);
 }
 
 static void enter_guest(const struct child_plan *c)
@@ -419,12 +435,13 @@ static void enter_guest(const struct child_plan *c)
 	char **argv;
 	size_t n = 0;
 
-	while (c->spec->argv[n])
+	while (c->spec->argv && c->spec->argv[n])
 		n++;
 	argv = calloc(n + 2, sizeof *argv);
 	check(argv != NULL, STEP_EXEC);
 	argv[0] = name;
-	memcpy(argv + 1, c->spec->argv, n * sizeof *argv);
+	if (n)
+		memcpy(argv + 1, c->spec->argv, n * sizeof *argv);
 	(void)syscall(SYS_execveat, 4, "", argv, c->spec->env, AT_EMPTY_PATH);
 	fail(STEP_EXEC, 0, errno);
 }
@@ -475,7 +492,7 @@ void child_run(const struct child_plan *plan)
 	set_limits();
 	set_stdio(&c);
 	place_fds(&c);
-	enter_workdir(s->workdir);
+	enter_workdir(s);
 	check(setsid() >= 0, STEP_SESSION);
 	check(caps_drop(c.root) == 0, STEP_CAPS);
 	check(landlock_scope() == 0, STEP_LANDLOCK);

@@ -133,7 +133,8 @@ int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct e
 	return 0;
 }
 
-int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret, struct err *e)
+int ids_open_mapping(
+	uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, uint32_t n, int *ret, struct err *e)
 {
 	char uid_map[64], gid_map[64], path[64];
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
@@ -150,8 +151,8 @@ int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret,
 			(void)pause();
 		_exit(0);
 	}
-	r = ids_write_maps(
-		pid, FMT(uid_map, "%u %u 1", uid, to_uid), FMT(gid_map, "%u %u 1", gid, to_gid), e);
+	r = ids_write_maps(pid, FMT(uid_map, "%u %u %u", uid, to_uid, n),
+		FMT(gid_map, "%u %u %u", gid, to_gid, n), e);
 	fd = r < 0 ? -1 : open(FMT(path, "/proc/%d/ns/user", pid), O_RDONLY | O_CLOEXEC);
 	if (r == 0 && fd < 0)
 		r = err_set(e, R_SETUP_FAILED, errno, "open '%s'", path);

@@ -26,28 +26,6 @@ enum {
 	NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
 		CLONE_NEWUTS,
 	GUEST_UID = 0,
-	CHANNEL_BUFFER = 1024,
-};
-
-struct sandbox {
-	struct engine *engine;
-	char id[SPEC_ID_LEN];
-	pid_t pid;
-	int pid_fd, channel;
-	bool reaped, has_cgroup;
-	bool greeted, started, exited; /* each of these frames comes once */
-	struct id_range ids;
-	struct cgroup cgroup;
-	struct rusage usage;
-	uint64_t deadline_ms;
-	uid_t uid;
-	gid_t gid;
-	uint32_t exec_flags;
-	uint8_t in[CHANNEL_BUFFER];
-	size_t have;
-	/* for messages: the frame of a failed step has only a number */
-	char targets[NATIVE_MAX_TREES][SPEC_MAX_TARGET];
-	unsigned n_targets;
 };
 
 static const struct {
@@ -105,14 +83,18 @@ int native_tree(struct engine *n, struct err *e)
 		return 0;
 	if (cgroup_find(&n->tree, &n->env, n->root, e) < 0)
 		return -1;
+	if (n->env.runs && n->tree.kind == CGROUP_V1)
+		cgroup_v1_find_freezer(&n->tree, n->env.cgroup_parent);
 	n->have_tree = true;
 	return 0;
 }
 
 /* --- create ------------------------------------------------------------------------------------------------------- */
 
-static int take_ids(struct engine *n, struct sandbox *sb, struct err *e)
+int native_take_ids(struct sandbox *sb, struct err *e)
 {
+	struct engine *n = sb->engine;
+
 	if (!n->root)
 		return 0;
 	if (!n->region_checked && ids_check_region(n->env.ids_base, n->env.ids_count, e) < 0)
@@ -121,11 +103,15 @@ static int take_ids(struct engine *n, struct sandbox *sb, struct err *e)
 	return ids_take(&sb->ids, n->env.ids_base, n->env.ids_count, e);
 }
 
-static int take_cgroup(
-	struct engine *n, struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
+static int take_cgroup(struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
 {
+	const struct cgroup_want want = { sb->id, &s->limits, s->session };
+	struct engine *n = sb->engine;
+
+	if (s->limits.unlimited)
+		return 0;
 	if (native_tree(n, e) < 0 ||
-		cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, sb->id, &s->limits, e) < 0)
+		cgroup_make(&sb->cgroup, &n->tree, n->env.home_hash, &want, e) < 0)
 		return err_wrap(e, "enforce limits");
 	sb->has_cgroup = true;
 	return 0;
@@ -181,11 +167,11 @@ static int write_maps(const struct engine *n, const struct sandbox *sb, struct e
 
 	if (!n->root)
 		return 0;
-	FMT(map, "0 %u %d", sb->ids.base, NATIVE_ID_RANGE);
+	FMT(map, "0 %u %d", sb->ids.base, NATIVE_ID_MAPPED);
 	return ids_write_maps(sb->pid, map, map, e);
 }
 
-static int tell_child(const struct sandbox *sb, const void *p, size_t n, struct err *e)
+int native_tell(const struct sandbox *sb, const void *p, size_t n, struct err *e)
 {
 	/* a peer that has gone has said why, or died: next() tells */
 	if (send(sb->channel, p, n, MSG_NOSIGNAL) == (ssize_t)n || errno == EPIPE ||
@@ -206,7 +192,7 @@ static int greet(const struct sandbox *sb, struct err *e)
 
 	n += wire_put_hello(out + n, sizeof out - n, &hello);
 
-	return tell_child(sb, out, n, e);
+	return native_tell(sb, out, n, e);
 }
 
 static int clone_child(struct engine *n, struct sandbox *sb, struct child_plan *plan, struct err *e)
@@ -261,6 +247,34 @@ static int launch(struct engine *n, struct sandbox *sb, struct child_plan *plan,
 	return greet(sb, e);
 }
 
+int native_launch(
+	struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e)
+{
+	struct engine *n = sb->engine;
+	int r = 0;
+
+	plan->spec = s;
+	plan->guest_fd = n->guest_fd;
+	plan->root = n->root;
+	plan->host_uid = n->uid;
+	plan->host_gid = n->gid;
+	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
+		plan->join[i] = -1;
+	for (unsigned i = 0; i < plan->trees->n; i++)
+		str_format(
+			sb->targets[i], SPEC_MAX_TARGET, "/%.254s", plan->trees->trees[i].target);
+	sb->n_targets = plan->trees->n;
+	if (take_cgroup(sb, s, e) < 0)
+		return -1;
+	if (sb->has_cgroup && n->tree.kind == CGROUP_V1)
+		r = cgroup_open_join(&sb->cgroup, &n->tree, plan->join, e);
+	if (r == 0)
+		r = launch(n, sb, plan, e);
+	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
+		plan->join[i] = close_fd(plan->join[i]);
+	return r;
+}
+
 static struct sandbox *new_sandbox(struct engine *n, const struct sandbox_spec *s)
 {
 	struct sandbox *sb = malloc(sizeof *sb);
@@ -272,12 +286,14 @@ static struct sandbox *new_sandbox(struct engine *n, const struct sandbox_spec *
 	sb->n_targets = 0;
 	sb->engine = n;
 	sb->pid = -1;
-	sb->pid_fd = sb->channel = sb->ids.lock_fd = -1;
+	sb->pid_fd = sb->channel = sb->ids.lock_fd = sb->layers.frame = -1;
+	sb->session = s->session;
 	memcpy(sb->id, s->id, sizeof sb->id);
 	sb->uid = s->uid;
 	sb->gid = s->gid;
 	sb->exec_flags =
 		(s->terminal ? WIRE_EXEC_TERMINAL : 0u) | (s->model_relay ? WIRE_EXEC_RELAY : 0u);
+	/* a session's owner may move its end, and no sandbox outlives its owner: the guest needs no timer of its own */
 	sb->deadline_ms = s->limits.timeout_ms ? boottime_ms() + s->limits.timeout_ms : 0;
 	return sb;
 }
@@ -289,57 +305,46 @@ static int build(struct engine *n, struct sandbox *sb, const struct sandbox_spec
 {
 	_cleanup_close_ int idmap = -1;
 	struct tree_options options = { .recursive = !n->root, .terminal_fd = io->fd[0] };
-	struct child_plan plan = { .spec = s,
-		.trees = trees,
-		.io = *io,
-		.guest_fd = n->guest_fd,
-		.root = n->root,
-		.host_uid = n->uid,
-		.host_gid = n->gid,
-		.join = { -1, -1, -1, -1, -1 } };
-	int r;
+	struct child_plan plan = { .trees = trees, .io = *io, .root_tree = -1 };
 
-	if (take_ids(n, sb, e) < 0 || (!s->limits.unlimited && take_cgroup(n, sb, s, e) < 0))
+	if (native_take_ids(sb, e) < 0)
 		return -1;
 	if (n->root && wants_idmap(s) &&
-		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid,
+		ids_open_mapping(n->uid, n->gid, sb->ids.base + s->uid, sb->ids.base + s->gid, 1,
 			&idmap, e) < 0)
 		return -1;
 	options.idmap_fd = idmap;
 	if (trees_plan(trees, s, &options, e) < 0 || open_trees(n, trees, s, e) < 0 ||
 		give_stdio(sb, s, io, e) < 0)
 		return -1;
-	for (unsigned i = 0; i < trees->n; i++)
-		str_format(sb->targets[i], SPEC_MAX_TARGET, "/%.254s", trees->trees[i].target);
-	sb->n_targets = trees->n;
-	r = sb->has_cgroup && n->tree.kind == CGROUP_V1
-		? cgroup_open_join(&sb->cgroup, &n->tree, plan.join, e)
-		: 0;
-	if (r == 0)
-		r = launch(n, sb, &plan, e);
-	for (unsigned i = 0; i < CGROUP_MAX_CONTROLLERS; i++)
-		plan.join[i] = close_fd(plan.join[i]);
-	return r;
+	return native_launch(sb, s, &plan, e);
 }
 
-static int native_create(struct engine *n, const struct sandbox_spec *s, const struct engine_io *io,
-	struct sandbox **ret, struct err *e)
+static int create_one(struct engine *n, struct sandbox *sb, const struct sandbox_spec *s,
+	const struct engine_io *io, struct err *e)
 {
-	struct tree_plan *trees;
-	struct sandbox *sb;
+	struct tree_plan *trees =
+		malloc(sizeof *trees); /* large, and filled as far as it is read */
 	int r;
 
-	if (spec_check(s, e) < 0)
-		return -1;
-	sb = new_sandbox(n, s);
-	trees = malloc(sizeof *trees); /* large, and filled as far as it is read */
 	if (!trees)
 		abort();
 	trees->n = trees->n_links = 0;
 	r = build(n, sb, s, io, trees, e);
 	trees_done(trees);
 	free(trees);
-	if (r < 0) {
+	return r;
+}
+
+static int native_create(struct engine *n, const struct sandbox_spec *s, const struct engine_io *io,
+	struct sandbox **ret, struct err *e)
+{
+	struct sandbox *sb;
+
+	if (spec_check(s, e) < 0)
+		return -1;
+	sb = new_sandbox(n, s);
+	if ((s->session ? session_create(sb, s, e) : create_one(n, sb, s, io, e)) < 0) {
 		native_free(sb);
 		return -1;
 	}
@@ -354,7 +359,7 @@ static int native_start(struct sandbox *sb, struct err *e)
 	};
 	uint8_t out[64];
 
-	return tell_child(sb, out, wire_put_exec(out, sizeof out, &m), e);
+	return native_tell(sb, out, wire_put_exec(out, sizeof out, &m), e);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
@@ -369,6 +374,10 @@ static int setup_failed(const struct sandbox *sb, const struct wire_setup_failed
 		return err_set(e, steps[m->step].reason, (int)m->error, "%s '%s'",
 			steps[m->step].text,
 			m->index < sb->n_targets ? sb->targets[m->index] : "?");
+	if (m->step == STEP_RESERVED)
+		return err_set(e, steps[m->step].reason, (int)m->error, "%s '/%s'",
+			steps[m->step].text,
+			m->index < n_reserved_dirs ? reserved_dirs[m->index] : "?");
 	if (m->step == STEP_EXEC && m->error == E2BIG)
 		return err_set(e, R_OUT_OF_RANGE, E2BIG,
 			"hand over the command's arguments and environment");
@@ -419,7 +428,7 @@ static int take_frame(
 		wire_type_name(f->type), sb->id);
 }
 
-static int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e)
+int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e)
 {
 	*ret = (struct engine_event){ ENGINE_NOTHING, 0 };
 	while (ret->kind == ENGINE_NOTHING) {
@@ -465,11 +474,11 @@ static int native_signal(struct sandbox *sb, int sig, struct err *e)
 	struct wire_signal m = { .command = 1, .signal = (uint32_t)sig };
 	uint8_t out[64];
 
-	return tell_child(sb, out, wire_put_signal(out, sizeof out, &m), e);
+	return native_tell(sb, out, wire_put_signal(out, sizeof out, &m), e);
 }
 
 /* The first process of a pid namespace takes every other one with it. */
-static void native_kill(struct sandbox *sb)
+void native_kill(struct sandbox *sb)
 {
 	if (sb->pid_fd >= 0 && !sb->reaped)
 		(void)sys_pidfd_send_signal(sb->pid_fd, SIGKILL);
@@ -484,7 +493,7 @@ static uint64_t timeval_us(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_usec;
 }
 
-static int native_remove(struct sandbox *sb, struct engine_facts *ret, struct err *e)
+int native_reap(struct sandbox *sb, struct engine_facts *ret, struct err *e)
 {
 	struct engine_facts f = { .cpu_us = 0 };
 	pid_t r = sb->pid;
@@ -501,11 +510,20 @@ static int native_remove(struct sandbox *sb, struct engine_facts *ret, struct er
 		cgroup_remove(&sb->cgroup, &sb->engine->tree);
 		sb->has_cgroup = false;
 	}
-	ids_release(&sb->ids);
 	*ret = f;
-	if (r < 0)
+	if (r < 0 && sb->pid > 0)
 		return err_set(e, R_GUEST_LOST, errno, "wait for sandbox '%s'", sb->id);
 	return 0;
+}
+
+static int native_remove(struct sandbox *sb, struct engine_facts *ret, struct err *e)
+{
+	int r = sb->session ? session_halt(sb, ret, e) : native_reap(sb, ret, e);
+
+	if (sb->session)
+		layers_remove(sb);
+	ids_release(&sb->ids);
+	return r;
 }
 
 static void native_free(struct sandbox *sb)
@@ -515,10 +533,14 @@ static void native_free(struct sandbox *sb)
 
 	if (!sb)
 		return;
-	native_kill(sb);
-	(void)native_remove(sb, &facts, &ignored);
+	/* a copy in a process that was forked from the owner ends nothing */
+	if (!sb->session || sb->owner == getpid()) {
+		native_kill(sb);
+		(void)native_remove(sb, &facts, &ignored);
+	}
 	sb->pid_fd = close_fd(sb->pid_fd);
 	sb->channel = close_fd(sb->channel);
+	session_done(sb);
 	free(sb);
 }
 
@@ -541,7 +563,8 @@ static int native_list(struct engine *n, void (*each)(void *arg, const char *id,
 const struct engine_ops engine_native = {
 	.name = "native",
 	.abi = ENGINE_ABI,
-	.can = ENGINE_CAN_LIMITS | ENGINE_CAN_TERMINAL | ENGINE_CAN_IDMAP | ENGINE_CAN_MODEL_SOCKET,
+	.can = ENGINE_CAN_LIMITS | ENGINE_CAN_TERMINAL | ENGINE_CAN_IDMAP |
+		ENGINE_CAN_MODEL_SOCKET | ENGINE_CAN_SESSION,
 	.open = native_open,
 	.close = native_close,
 	.probe = native_probe,
@@ -554,6 +577,16 @@ const struct engine_ops engine_native = {
 	.kill = native_kill,
 	.remove = native_remove,
 	.free = native_free,
+	.boot = session_boot,
+	.connect = session_connect,
+	.halt = session_halt,
+	.pause = session_pause,
+	.stats = session_stats,
+	.seal = session_seal,
+	.copy = session_copy,
+	.adopt = session_adopt,
+	.changes = native_changes,
+	.channel_uid = session_channel_uid,
 	.sweep = native_sweep,
 	.list = native_list,
 };

@@ -1,16 +1,20 @@
 /* The native engine, inside: one sandbox out of the machine's own kernel.  Internal to the room.
  *
- * Order of things (create): ids -> cgroups -> trees -> clone3 -> maps -> [child: root, mounts, /proc, /dev, pivot] in
+ * Order of things (create; boot of a session): ids -> cgroups -> trees -> clone3 -> maps -> [child: root, mounts, /proc, /dev, pivot] in
  * parallel with [parent: joins] -> cgroup namespace -> capabilities -> filter -> bailey-guest. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "engine/engine.h"
 
 enum {
 	NATIVE_ID_RANGE = 65536,
+	NATIVE_ID_MAPPED =
+		65535, /* the last id of a range is never seen inside: the channel process's */
 	NATIVE_MAX_TREES = 24 + SPEC_MAX_BINDS,
 	CGROUP_MAX_CONTROLLERS = 5,
 	CGROUP_PATH = 512,
@@ -31,8 +35,10 @@ void ids_release(struct id_range *r);
 /* Checks the whole configured region against /etc/subuid, /etc/subgid and /etc/passwd. */
 int ids_check_region(uint32_t base, uint32_t count, struct err *e);
 
-/* A user namespace that shows host ids uid:gid as base+inside; for idmapped mounts.  The caller closes *ret. */
-int ids_open_mapping(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, int *ret, struct err *e);
+/* A user namespace that shows n ids from uid and gid on as those from to_uid and to_gid on; for idmapped mounts.  The
+ * caller closes *ret. */
+int ids_open_mapping(
+	uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, uint32_t n, int *ret, struct err *e);
 
 /* Writes uid_map and gid_map of a fresh process (root only). */
 int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct err *e);
@@ -45,6 +51,7 @@ enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 struct cgroup_tree {
 	enum cgroup_kind kind;
 	unsigned n;
+	bool has_freezer; /* v1: the last one is the freezer, which limits nothing */
 	const char *controller[CGROUP_MAX_CONTROLLERS];
 	int dir[CGROUP_MAX_CONTROLLERS]; /* O_PATH directories, owned */
 	char path[CGROUP_MAX_CONTROLLERS][CGROUP_PATH];
@@ -52,15 +59,38 @@ struct cgroup_tree {
 
 struct cgroup {
 	char name[NATIVE_NAME];
+	unsigned n;                      /* of the tree's directories, the first ones */
 	int dir[CGROUP_MAX_CONTROLLERS]; /* owned; -1 where not made */
 };
 
 /* Finds a place where limits hold; R_LIMITS_UNENFORCED with the cause when there is none. */
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e);
+
+/* v1: adds the freezer where it is mounted and writable; for sandboxes that live. */
+void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent);
 void cgroup_tree_done(struct cgroup_tree *t);
 
+struct cgroup_want {
+	const char *id;
+	const struct spec_limits *limits;
+	bool session;
+};
 int cgroup_make(struct cgroup *ret, const struct cgroup_tree *t, const char *home_hash,
-	const char *id, const struct spec_limits *l, struct err *e);
+	const struct cgroup_want *w, struct err *e);
+
+/* Closes what a forked process inherited of another's cgroup. */
+void cgroup_forget(struct cgroup *c);
+
+/* The processes of a cgroup as the caller's pid namespace numbers them, one a line; -1 with errno. */
+int cgroup_pids(const struct cgroup *c, struct buf *ret);
+
+/* The process limit of a cgroup: what the caller asked for, and Bailey's own processes (docs/decisions/0008). */
+uint32_t cgroup_max_pids(const struct cgroup_want *w);
+void cgroup_stats(const struct cgroup *c, const struct cgroup_tree *t, struct engine_stats *ret);
+
+/* freeze.c: holds or lets go every process; *kind says how, or how it was held. */
+int cgroup_freeze(const struct cgroup *c, const struct cgroup_tree *t, bool on,
+	enum engine_pause *kind, struct err *e);
 /* Moves another process: slow on v1 (see cgroup_open_join), for experiments only. */
 int cgroup_join(const struct cgroup *c, const struct cgroup_tree *t, pid_t pid, struct err *e);
 /* v1: descriptors through which a single-threaded process moves itself by writing "0".  Moving another process takes the
@@ -83,10 +113,10 @@ int cgroup_list(const struct cgroup_tree *t, const char *home_hash,
 /* cgroup_v1.c and cgroup_v2.c */
 int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e);
 int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
-	const struct spec_limits *l, struct err *e);
+	const struct cgroup_want *w, struct err *e);
 void cgroup_v1_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
 int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struct err *e);
-int cgroup_v2_limit(const struct cgroup *c, const struct spec_limits *l, struct err *e);
+int cgroup_v2_limit(const struct cgroup *c, const struct cgroup_want *w, struct err *e);
 void cgroup_v2_read(const struct cgroup *c, struct engine_facts *f);
 bool cgroup_v2_has_controllers(void);
 
@@ -131,6 +161,8 @@ struct tree_options {
 	bool recursive; /* show mounts below a source as well: a normal user can't leave them out */
 	int idmap_fd;   /* for binds that ask for it; -1 */
 	int terminal_fd; /* of a spec with a terminal */
+	bool layered;    /* the root is an overlay: the image is in it already */
+	bool held;       /* the binds are kept by a session, which adds them itself */
 };
 
 /* Plans the binds of a spec. */
@@ -141,6 +173,9 @@ int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct t
  * path is no longer the one that was opened.  again: find the object again by its path (inside the new namespaces). */
 int tree_open(struct tree *t, bool again, bool *ret_changed);
 void trees_done(struct tree_plan *p);
+
+/* Adds one planned tree; NULL with *e set when there are too many. */
+struct tree *tree_add(struct tree_plan *p, const char *target, struct err *e);
 
 /* --- child.c: inside the new namespaces, before the guest --------------------------------------------------------- */
 
@@ -161,9 +196,18 @@ struct child_plan {
 	gid_t host_gid;
 	bool root;                        /* made by root: a range of ids, trees opened outside */
 	int join[CGROUP_MAX_CONTROLLERS]; /* from cgroup_open_join; -1 */
+	int root_tree; /* a session's writable root, detached; -1: a tmpfs of the child's own */
 };
 
 __attribute__((noreturn)) void child_run(const struct child_plan *plan);
+
+/* Directories of a root that the sandbox builds on: in a writable root each must be a real one. */
+extern const char *const reserved_dirs[];
+extern const unsigned n_reserved_dirs;
+
+/* skeleton.c: what of /etc is made, beneath the directory fd root, which holds etc.  With an image: who the machine is, and
+ * nothing else.  -1 with errno. */
+int skeleton_etc(int root, const struct sandbox_spec *s, mode_t mode);
 
 /* caps.c, net.c, landlock.c: 0 or -1 with errno */
 int caps_drop(bool keep_guest_rights);
@@ -171,6 +215,133 @@ int loopback_up(void);
 int landlock_scope(void); /* also 0 where the kernel has no scoping */
 int landlock_abi(void);
 int seccomp_install(bool allow_setgid);
+
+/* --- layers.c: the files of a sandbox that lives ------------------------------------------------------------------ */
+
+enum {
+	LAYERS_MAX_SEALED = 6,   /* a deeper chain is made flat when the next layer is sealed */
+	LAYERS_PLACE = 16,       /* bytes of a name in the frame */
+	LAYERS_MAX_DEPTH = 1000, /* directories below each other that are copied or compared */
+};
+
+/* Where overlayfs notes that a directory hides the one below it. */
+enum layer_marks {
+	MARKS_USER,    /* user.overlay.*: tmpfs has them since Linux 6.6 */
+	MARKS_TRUSTED, /* trusted.overlay.*: root only */
+	MARKS_NONE,    /* nowhere: layers can't be shared */
+};
+
+struct layers {
+	char *path;    /* where the frame is mounted: runs/ID/m; owned, NULL: none */
+	int frame;     /* root of the frame, which holds all else; -1 */
+	int bind_map;  /* user namespace of mapped binds; -1 */
+	bool writable; /* there is a writable layer: l<n_sealed> */
+	enum layer_marks marks;
+	unsigned n_sealed;
+	uid_t sealed_ids
+		[LAYERS_MAX_SEALED]; /* first host id of the range that each was written with */
+	bool ids_shared;
+};
+
+/* mount.c: 0 or a descriptor, or -1 with errno.  A tree is a detached mount. */
+int mount_option(int fs, const char *key, const char *value);
+int mount_flag(int fs, const char *key);
+int mount_make(int fs, int *ret_tree);
+int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret_tree);
+int mount_clone(int dir, const char *name, bool recursive);
+int mount_map(int tree, int userns);
+/* At a name of a directory of ours, which is made for it. */
+int mount_attach(int dir, const char *name, int tree);
+int mount_move(int from, const char *name, int to, const char *to_name);
+
+/* sources.c: the image and binds of a spec as detached mounts; leaves this process in a mount namespace of its own. */
+struct sources {
+	struct tree image, binds[SPEC_MAX_BINDS];
+	unsigned n_binds;
+};
+int sources_open(struct sources *f, const struct sandbox *sb, struct err *e);
+int sources_keep(struct sandbox *sb, struct sources *f, struct err *e);
+void sources_done(struct sources *f);
+
+/* Everything below the frame for a new sandbox, from the descriptors of its spec; leaves this process in a mount namespace
+ * of its own.  sb->spec's descriptors are replaced by ones of that namespace. */
+int layers_create(struct sandbox *sb, struct err *e);
+
+/* In a forked process, which then has the mounts to itself. */
+int layers_detach(struct sandbox *sb, struct err *e);
+
+/* The same files under runs/NEW_ID, with the ids that sb has now. */
+int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err *e);
+
+/* Whether the sealed layers can be shown with other ids (tmpfs: Linux 6.3). */
+bool layers_can_map(const struct sandbox *sb);
+
+int layers_seal(struct sandbox *sb, struct err *e);
+int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint64_t bytes),
+	void *arg, struct err *e);
+
+/* Detached mounts for one boot: the writable root, and each of the spec's binds. */
+int layers_root(const struct sandbox *sb, int *ret, struct err *e);
+int layers_bind(const struct sandbox *sb, unsigned i, int *ret, struct err *e);
+void layers_remove(struct sandbox *sb);
+
+/* What lies below the layers, i counted from above: base and image, or the copy-on-write directory.  -2: no such one; -1 with
+ * errno.  *ret_ids: host id of its id 0. */
+int layers_open_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids);
+
+/* Index of the copy-on-write bind, or -1. */
+int layers_cow(const struct sandbox *sb);
+
+/* Bytes of the writable layer; -1 with errno. */
+int layers_disk(const struct layers *l, uint64_t *ret_used, uint64_t *ret_size);
+
+/* Host ids of ids inside. */
+uid_t layers_uid(const struct sandbox *sb, uid_t inside);
+gid_t layers_gid(const struct sandbox *sb, gid_t inside);
+
+/* skeleton.c */
+int layers_make_base(const struct sandbox *sb, struct err *e);
+
+/* Directory `name` ("upper", "cow") of layer i, for reading; i == n_sealed is the writable one.  -1 with errno. */
+int layers_open(const struct layers *l, unsigned i, const char *name);
+
+/* --- copy.c ------------------------------------------------------------------------------------------------------- */
+
+struct layer_copy {
+	uid_t from, to; /* first host ids of the ranges; equal: owners stay as they are */
+	bool own;       /* owners can be set at all */
+	enum layer_marks marks;
+	bool merge; /* the target holds older layers: replace, as overlayfs would show it */
+	int links;  /* an empty directory of the target's file system */
+	void (*progress)(void *arg, uint64_t bytes);
+	void *arg;
+	uint64_t bytes; /* copied so far */
+	bool no_clone;
+};
+
+/* Copies what is in `from` into `to`, attributes of `from` itself among it. */
+int layer_copy(struct layer_copy *c, int from, int to, struct err *e);
+
+/* Whether overlayfs would show nothing below this directory: 1, 0, or -1 with errno. */
+int layer_is_opaque(int fd, enum layer_marks marks);
+int layer_set_opaque(int fd, enum layer_marks marks);
+
+/* --- changes.c ---------------------------------------------------------------------------------------------------- */
+int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
+
+/* --- session.c: the functions of engine_ops for sandboxes that live ------------------------------------------------- */
+int session_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *e);
+int session_boot(struct sandbox *sb, struct err *e);
+int session_connect(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e);
+int session_halt(struct sandbox *sb, struct engine_facts *ret, struct err *e);
+int session_pause(struct sandbox *sb, bool on, struct err *e);
+int session_stats(struct sandbox *sb, struct engine_stats *ret, struct err *e);
+int session_seal(struct sandbox *sb, struct err *e);
+int session_copy(
+	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e);
+int session_adopt(struct sandbox *sb, const char *new_id, const char *hostname, struct err *e);
+uid_t session_channel_uid(const struct sandbox *sb);
+void session_done(struct sandbox *sb);
 
 /* --- probe.c ------------------------------------------------------------------------------------------------------- */
 int native_probe(struct engine *n, struct engine_report *ret, struct err *e);
@@ -192,3 +363,46 @@ struct engine {
 };
 
 int native_tree(struct engine *n, struct err *e);
+
+enum { CHANNEL_BUFFER = 1024 };
+
+struct sandbox {
+	struct engine *engine;
+	char id[SPEC_ID_LEN];
+	pid_t pid;
+	int pid_fd, channel;
+	bool reaped, has_cgroup;
+	bool greeted, started, exited; /* each of these frames comes once */
+	struct id_range ids;
+	struct cgroup cgroup;
+	struct rusage usage;
+	uint64_t deadline_ms;
+	uid_t uid;
+	gid_t gid;
+	uint32_t exec_flags;
+	uint8_t in[CHANNEL_BUFFER];
+	size_t have;
+
+	/* of a session */
+	bool session;
+	struct sandbox_spec *spec; /* a copy of its own */
+	struct layers layers;
+	enum engine_pause pause;
+	pid_t owner; /* in any other process, one forked from it, this is only a copy */
+	bool copied; /* layers_copy() has been here, ids are new */
+
+	/* for messages: the frame of a failed step has only a number */
+	char targets[NATIVE_MAX_TREES][SPEC_MAX_TARGET];
+	unsigned n_targets;
+};
+
+/* Shared by native.c and session.c. */
+int native_launch(
+	struct sandbox *sb, const struct sandbox_spec *s, struct child_plan *plan, struct err *e);
+int native_tell(const struct sandbox *sb, const void *p, size_t n, struct err *e);
+void native_kill(struct sandbox *sb);
+int native_next(struct sandbox *sb, struct engine_event *ret, struct err *e);
+
+/* Waits, reads the counters, removes the cgroup. */
+int native_reap(struct sandbox *sb, struct engine_facts *ret, struct err *e);
+int native_take_ids(struct sandbox *sb, struct err *e);

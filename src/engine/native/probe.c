@@ -336,7 +336,7 @@ static void check_idmap_at(struct engine *n, struct engine_report *r, const char
 	bool changed = false;
 	int error;
 
-	if (ids_open_mapping(0, 0, n->env.ids_base, n->env.ids_base, &map, &e) < 0)
+	if (ids_open_mapping(0, 0, n->env.ids_base, n->env.ids_base, 1, &map, &e) < 0)
 		return; /* the check of user namespaces says why */
 	t.idmap_fd = map;
 	error = tree_open(&t, false, &changed);
@@ -425,12 +425,12 @@ static void check_limits(struct engine *n, struct engine_report *r)
 	const struct spec_limits l = {
 		.memory_bytes = HOG_LIMIT, .cpu_millis = CPU_LIMIT_MILLIS, .pids = PIDS_LIMIT
 	};
+	const struct cgroup_want want = { "probe", &l, false };
 	_cleanup_err_ struct err e = ERR_INIT;
 	struct cgroup cg;
 	struct engine_check *c;
 
-	if (native_tree(n, &e) < 0 ||
-		cgroup_make(&cg, &n->tree, n->env.home_hash, "probe", &l, &e) < 0) {
+	if (native_tree(n, &e) < 0 || cgroup_make(&cg, &n->tree, n->env.home_hash, &want, &e) < 0) {
 		no_cgroup(n, r, &e);
 		return;
 	}

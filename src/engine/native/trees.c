@@ -16,7 +16,7 @@
 #include "base/sys.h"
 #include "engine/native/native.h"
 
-static struct tree *add_tree(struct tree_plan *p, const char *target, struct err *e)
+struct tree *tree_add(struct tree_plan *p, const char *target, struct err *e)
 {
 	struct tree *t;
 
@@ -72,7 +72,7 @@ static int add_host(struct tree_plan *p, const char *path, bool recursive, struc
 		return 0;
 	if (S_ISLNK(st.st_mode))
 		return add_link(p, AT_FDCWD, path, path + 1, e);
-	t = add_tree(p, path + 1, e);
+	t = tree_add(p, path + 1, e);
 	if (!t)
 		return -1;
 	t->path = path;
@@ -119,7 +119,7 @@ static int add_image_entry(
 		return add_link(p, image, name, name, e);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return 0;
-	t = add_tree(p, name, e);
+	t = tree_add(p, name, e);
 	if (!t)
 		return -1;
 	t->kind = S_ISDIR(st.st_mode) ? TREE_DIR : TREE_FILE;
@@ -158,7 +158,7 @@ static int plan_devices(struct tree_plan *p, struct err *e)
 		"/dev/urandom", "/dev/tty" };
 
 	for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-		struct tree *t = add_tree(p, devices[i] + 1, e);
+		struct tree *t = tree_add(p, devices[i] + 1, e);
 
 		if (!t)
 			return -1;
@@ -175,7 +175,7 @@ static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool re
 {
 	for (unsigned i = 0; i < s->n_binds; i++) {
 		const struct spec_bind *b = &s->binds[i];
-		struct tree *t = add_tree(p, b->target + 1, e);
+		struct tree *t = tree_add(p, b->target + 1, e);
 
 		if (!t)
 			return -1;
@@ -194,7 +194,7 @@ static int plan_binds(struct tree_plan *p, const struct sandbox_spec *s, bool re
 /* The terminal was made outside, so it has no name in the sandbox's own /dev/pts; at /dev/console ttyname(3) finds it. */
 static int plan_console(struct tree_plan *p, int terminal_fd, struct err *e)
 {
-	struct tree *t = add_tree(p, "dev/console", e);
+	struct tree *t = tree_add(p, "dev/console", e);
 
 	if (!t)
 		return -1;
@@ -207,8 +207,12 @@ static int plan_console(struct tree_plan *p, int terminal_fd, struct err *e)
 int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct tree_options *o,
 	struct err *e)
 {
-	int r = s->image_fd >= 0 ? plan_image(p, s->image_fd, o->recursive, e)
-				 : plan_host(p, o->recursive, e);
+	int r = 0;
+
+	if (s->image_fd < 0)
+		r = plan_host(p, o->recursive, e);
+	else if (!o->layered)
+		r = plan_image(p, s->image_fd, o->recursive, e);
 
 	if (r < 0 || plan_devices(p, e) < 0 ||
 		(s->terminal && plan_console(p, o->terminal_fd, e) < 0))
@@ -216,7 +220,7 @@ int trees_plan(struct tree_plan *p, const struct sandbox_spec *s, const struct t
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->trees[i].own_source && note_path(&p->trees[i], e) < 0)
 			return -1;
-	return plan_binds(p, s, o->recursive, o->idmap_fd, e);
+	return o->held ? 0 : plan_binds(p, s, o->recursive, o->idmap_fd, e);
 }
 
 /* The same object again, found by its path inside the new mount namespace; negative errno. */

@@ -1,0 +1,99 @@
+/* A guest for layers_test.c: takes connections as bailey-guest does, and runs each line that comes over one in a shell as the
+ * workload.  What it answers is the command's output, a NUL byte and the exit status.  Static: some images have no libc. */
+#include <grp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "wire/wire.h"
+
+static struct wire_session session;
+
+static void run_line(int fd)
+{
+	char line[4096], shell[] = "sh", flag[] = "-c", end[32];
+	char *const argv[] = { shell, flag, line, NULL };
+	size_t n = 0;
+	int status = -1;
+	pid_t pid;
+
+	while (n < sizeof line - 1 && read(fd, line + n, 1) == 1 && line[n] != '\n')
+		n++;
+	line[n] = '\0';
+	pid = fork();
+	if (pid == 0) {
+		if (dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+			_exit(99);
+		if (geteuid() == 0 && (setgid(session.gid) < 0 || setuid(session.uid) < 0))
+			_exit(98);
+		(void)execv("/bin/sh", argv);
+		(void)execv("/sh", argv);
+		_exit(97);
+	}
+	(void)waitpid(pid, &status, 0);
+	end[0] = '\0';
+	str_format(end + 1, sizeof end - 1, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : 255);
+	(void)write_all(fd, end, 1 + strlen(end + 1));
+	close_fd(fd);
+}
+
+/* One frame of at most sizeof buffer bytes, and the descriptor that came with it; 0 at the end. */
+static int next_frame(struct wire_frame *f, int *ret_fd)
+{
+	static uint8_t in[512];
+	static size_t have, used;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+
+	memmove(in, in + used, have - used);
+	have -= used;
+	used = 0;
+	for (;;) {
+		struct iovec iov = { in + have, sizeof in - have };
+		struct msghdr m = { .msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = control.bytes,
+			.msg_controllen = sizeof control.bytes };
+		ssize_t n;
+
+		if (wire_parse(in, have, WIRE_FROM_HOST, f, &used) == WIRE_OK)
+			return 1;
+		n = recvmsg(WIRE_CONTROL_FD, &m, MSG_CMSG_CLOEXEC);
+		if (n <= 0)
+			return 0;
+		have += (size_t)n;
+		if (m.msg_controllen)
+			memcpy(ret_fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof *ret_fd);
+	}
+}
+
+int main(void)
+{
+	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1 };
+	uint8_t out[64];
+	struct wire_frame f;
+	int fd = -1;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	while (next_frame(&f, &fd)) {
+		struct wire_connect connection;
+
+		if (wire_get_session(&f, &session) &&
+			write_all(WIRE_CONTROL_FD, out, wire_put_hello(out, sizeof out, &hello)) <
+				0)
+			return 1;
+		if (!wire_get_connect(&f, &connection) || fd < 0)
+			continue;
+		if (fork() == 0) {
+			run_line(fd);
+			_exit(0);
+		}
+		fd = close_fd(fd);
+	}
+	return 0;
+}

@@ -1,0 +1,616 @@
+/* Owns the files of a sandbox that lives, as mounts in the owner's own mount namespace.  Called by session.c.
+ *
+ * Theory of operation.  A small tmpfs, the frame, is mounted at runs/ID/m.  In it lie
+ *     base/        what every root has: reserved directories, /etc, mount points, identity
+ *     image        a clone of the image's mount; im: the same with the sandbox's ids
+ *     bN           clones of what the client opened; cow: the copy-on-write one with the sandbox's ids
+ *     l0 ... ln    one tmpfs for each layer, the last one writable; sN: a sealed one with the sandbox's ids
+ * The root of a boot is an overlay of the layers over base over the image.  Nobody but this process (and what it forks) sees
+ * these mounts; they go when the last such process does, whatever ends it.
+ *
+ * What must hold: a layer's content is the workload's work.  It is never resolved by path from out here, but for its
+ * directories "upper", "work", "cow" and "cwork", which overlayfs never shows inside. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/native/native.h"
+
+enum { INODE_BYTES = 2048, MIN_INODES = 1024, MAX_INODES = 1 << 24 };
+
+uid_t layers_uid(const struct sandbox *sb, uid_t inside)
+{
+	return sb->engine->root ? sb->ids.base + inside : sb->engine->uid;
+}
+
+gid_t layers_gid(const struct sandbox *sb, gid_t inside)
+{
+	return sb->engine->root ? sb->ids.base + inside : sb->engine->gid;
+}
+
+/* --- layers -------------------------------------------------------------------------------------------------------- */
+
+static int find_cow(const struct sandbox_spec *s)
+{
+	for (unsigned i = 0; i < s->n_binds; i++)
+		if (s->binds[i].cow)
+			return (int)i;
+	return -1;
+}
+
+static bool wants_layer(const struct sandbox_spec *s)
+{
+	return !s->read_only || find_cow(s) >= 0;
+}
+
+/* A clone of a mount in the frame that shows n ids from `from` on as this sandbox's from `to` on; negative errno. */
+static int put_mapped(const struct sandbox *sb, const char *name, const char *mapped, int userns)
+{
+	_cleanup_close_ int tree = mount_clone(sb->layers.frame, name, false);
+
+	if (tree < 0 || mount_map(tree, userns) < 0 ||
+		mount_attach(sb->layers.frame, mapped, tree) < 0)
+		return -errno;
+	return 0;
+}
+
+static int map_image(const struct sandbox *sb, struct err *e)
+{
+	_cleanup_close_ int userns = -1;
+	int r;
+
+	if (!sb->engine->root || sb->spec->image_fd < 0 || sb->spec->read_only)
+		return 0;
+	if (ids_open_mapping(0, 0, sb->ids.base, sb->ids.base, NATIVE_ID_MAPPED, &userns, e) < 0)
+		return -1;
+	r = put_mapped(sb, "image", "im", userns);
+	if (r == -EINVAL || r == -EOPNOTSUPP || r == -EPERM)
+		return err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of the image");
+	return r < 0 ? err_set(e, R_SETUP_FAILED, -r, "map the ids of the image") : 0;
+}
+
+/* The caller's own ids as the workload's, for binds that ask for it. */
+static int open_bind_map(struct sandbox *sb, struct err *e)
+{
+	const struct sandbox_spec *s = sb->spec;
+	struct layers *l = &sb->layers;
+	int cow = find_cow(s);
+	bool wanted = false;
+	char name[LAYERS_PLACE];
+	int r;
+
+	for (unsigned i = 0; i < s->n_binds; i++)
+		wanted = wanted || s->binds[i].idmap;
+	l->bind_map = close_fd(l->bind_map);
+	if (!sb->engine->root || !wanted)
+		return 0;
+	if (ids_open_mapping(sb->engine->uid, sb->engine->gid, layers_uid(sb, s->uid),
+		    layers_gid(sb, s->gid), 1, &l->bind_map, e) < 0)
+		return -1;
+	if (cow < 0 || !s->binds[cow].idmap)
+		return 0;
+	r = put_mapped(sb, FMT(name, "b%d", cow), "cow", l->bind_map);
+	return r < 0 ? err_set(e, R_IDMAP_UNSUPPORTED, -r, "map the ids of the mount at '%s'",
+			       s->binds[cow].target)
+		     : 0;
+}
+
+/* Where the copy-on-write directory is found in the frame. */
+static const char *cow_place(const struct sandbox *sb, char out[static LAYERS_PLACE])
+{
+	int cow = find_cow(sb->spec);
+
+	if (sb->engine->root && sb->spec->binds[cow].idmap)
+		return "cow";
+	return str_format(out, LAYERS_PLACE, "b%d", cow);
+}
+
+static bool is_foreign(const struct sandbox *sb, unsigned i)
+{
+	return sb->engine->root && sb->layers.sealed_ids[i] != sb->ids.base;
+}
+
+static int map_sealed(struct sandbox *sb, struct err *e)
+{
+	for (unsigned i = 0; i < sb->layers.n_sealed; i++) {
+		_cleanup_close_ int userns = -1;
+		char from[LAYERS_PLACE], to[LAYERS_PLACE];
+		uid_t ids = sb->layers.sealed_ids[i];
+		int r;
+
+		if (!is_foreign(sb, i))
+			continue;
+		if (ids_open_mapping(
+			    ids, ids, sb->ids.base, sb->ids.base, NATIVE_ID_MAPPED, &userns, e) < 0)
+			return -1;
+		r = put_mapped(sb, FMT(from, "l%u", i), FMT(to, "s%u", i), userns);
+		if (r < 0)
+			return err_set(e, R_LAYER_UNSUPPORTED, -r, "map the ids of layer '%u'", i);
+	}
+	return 0;
+}
+
+bool layers_can_map(const struct sandbox *sb)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_close_ int userns = -1, tree = -1;
+
+	if (!sb->engine->root || !sb->layers.n_sealed)
+		return true;
+	tree = mount_clone(sb->layers.frame, "l0", false);
+	return tree >= 0 &&
+		ids_open_mapping(sb->ids.base, sb->ids.base, sb->ids.base, sb->ids.base,
+			NATIVE_ID_MAPPED, &userns, &ignored) == 0 &&
+		mount_map(tree, userns) == 0;
+}
+
+static enum layer_marks find_marks(const struct sandbox *sb, int dir)
+{
+	static const char probe[] = "user.overlay.bailey";
+
+	if (fsetxattr(dir, probe, "y", 1, 0) == 0) {
+		(void)fremovexattr(dir, probe);
+		return MARKS_USER;
+	}
+	return sb->engine->root ? MARKS_TRUSTED : MARKS_NONE;
+}
+
+/* The root of the copy-on-write view has the attributes of its upper directory. */
+static int copy_cow_attributes(const struct sandbox *sb, int layer)
+{
+	_cleanup_close_ int upper = openat(layer, "cow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char name[LAYERS_PLACE];
+	struct stat st;
+
+	if (upper < 0 || fstatat(sb->layers.frame, cow_place(sb, name), &st, 0) < 0)
+		return -1;
+	if (sb->engine->root && fchown(upper, st.st_uid, st.st_gid) < 0)
+		return -1;
+	return fchmod(upper, st.st_mode & 07777);
+}
+
+static int fill_layer(struct sandbox *sb, int layer)
+{
+	static const char *const names[] = { "upper", "work", "cow", "cwork" };
+	_cleanup_close_ int upper = -1;
+
+	for (size_t i = 0; i < (find_cow(sb->spec) >= 0 ? 4 : 2); i++)
+		if (mkdirat(layer, names[i], 0700) < 0)
+			return -1;
+	upper = openat(layer, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 ||
+		(sb->engine->root && fchown(upper, layers_uid(sb, 0), layers_gid(sb, 0)) < 0) ||
+		fchmod(upper, 0755) < 0)
+		return -1;
+	sb->layers.marks = find_marks(sb, upper);
+	return find_cow(sb->spec) >= 0 ? copy_cow_attributes(sb, layer) : 0;
+}
+
+/* A tmpfs of the spec's size at `name` of the frame. */
+static int mount_layer(const struct sandbox *sb, const char *name, int *ret_dir, struct err *e)
+{
+	uint64_t bytes = sb->spec->disk_bytes, inodes = bytes / INODE_BYTES;
+	_cleanup_close_ int tree = -1;
+
+	if (inodes < MIN_INODES)
+		inodes = MIN_INODES;
+	if (inodes > MAX_INODES)
+		inodes = MAX_INODES;
+	/* its own owner is nobody in a mapped view: what others may is what may be done there */
+	if (mount_tmpfs(bytes, inodes, "0711", &tree) < 0 ||
+		mount_attach(sb->layers.frame, name, tree) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "mount a writable layer");
+	*ret_dir = openat(sb->layers.frame, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_dir < 0 ? err_set(e, R_SETUP_FAILED, errno, "open a writable layer") : 0;
+}
+
+static int new_layer(struct sandbox *sb, struct err *e)
+{
+	_cleanup_close_ int dir = -1;
+	char name[LAYERS_PLACE];
+
+	if (mount_layer(sb, FMT(name, "l%u", sb->layers.n_sealed), &dir, e) < 0)
+		return -1;
+	if (fill_layer(sb, dir) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
+	sb->layers.writable = true;
+	if (find_cow(sb->spec) >= 0 && sb->layers.marks == MARKS_NONE)
+		return err_set(e, R_LAYER_UNSUPPORTED, 0,
+			"show '%s' copy-on-write: tmpfs has no extended attributes for users here",
+			sb->spec->binds[find_cow(sb->spec)].target);
+	return 0;
+}
+
+static int make_frame(struct sandbox *sb, const char *id, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	_cleanup_close_ int tree = -1;
+
+	if (!sb->engine->env.runs)
+		return err_set(
+			e, R_SETUP_FAILED, 0, "create a sandbox that lives: no run directory");
+	l->path = xasprintf("%s/%s/m", sb->engine->env.runs, id);
+	if (mkdir(l->path, 0700) < 0 && errno != EEXIST)
+		return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", l->path);
+	if (mount_tmpfs(1 << 20, 512, "0700", &tree) < 0 ||
+		syscall(SYS_move_mount, tree, "", AT_FDCWD, l->path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "mount '%s'", l->path);
+	l->frame = open(l->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return l->frame < 0 ? err_set(e, R_SETUP_FAILED, errno, "open '%s'", l->path) : 0;
+}
+
+static int fill_frame(struct sandbox *sb, struct err *e)
+{
+	/* read-only: the root is built anew for each boot, as for one command */
+	if (!sb->spec->read_only && layers_make_base(sb, e) < 0)
+		return -1;
+	return map_image(sb, e) < 0 || open_bind_map(sb, e) < 0 || map_sealed(sb, e) < 0 ? -1 : 0;
+}
+
+static int create_layers(struct sandbox *sb, struct sources *f, struct err *e)
+{
+	if (sources_open(f, sb, e) < 0 || make_frame(sb, sb->id, e) < 0 ||
+		sources_keep(sb, f, e) < 0 || fill_frame(sb, e) < 0)
+		return -1;
+	return wants_layer(sb->spec) ? new_layer(sb, e) : 0;
+}
+
+int layers_create(struct sandbox *sb, struct err *e)
+{
+	struct sources *f = xcalloc(1, sizeof *f);
+	int r = create_layers(sb, f, e);
+
+	sources_done(f);
+	free(f);
+	return r;
+}
+
+/* --- for one boot -------------------------------------------------------------------------------------------------- */
+
+/* The kernel's own words, where it has some: "e overlay: ..." */
+static int overlay_failed(int fs, const char *what, struct err *e)
+{
+	int saved = errno;
+	char text[256];
+	ssize_t n = read(fs, text, sizeof text - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	for (char *p = text; *p; p++)
+		if (*p < 0x20 || *p > 0x7e)
+			*p = ' ';
+	return err_set(e, R_SETUP_FAILED, saved, "mount %s%s%s", what, n > 2 ? ": " : "",
+		n > 2 ? text + 2 : "");
+}
+
+/* Paths are relative to the frame: nothing in them needs to be escaped. */
+static int mount_overlay(
+	const struct sandbox *sb, const char *lower, const char *upper, const char *work, int *ret)
+{
+	int fs = (int)syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC);
+
+	if (fs < 0 || mount_option(fs, "lowerdir", lower) < 0 ||
+		mount_option(fs, "upperdir", upper) < 0 || mount_option(fs, "workdir", work) < 0 ||
+		(sb->layers.marks != MARKS_TRUSTED && mount_flag(fs, "userxattr") < 0) ||
+		mount_option(fs, "redirect_dir", "nofollow") < 0 ||
+		mount_option(fs, "metacopy", "off") < 0 || mount_option(fs, "index", "off") < 0 ||
+		mount_make(fs, ret) < 0)
+		*ret = -1;
+	return fs;
+}
+
+static int overlay(const struct sandbox *sb, const char *lower, bool cow, int *ret, struct err *e)
+{
+	_cleanup_close_ int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fs = -1;
+	char upper[32], work[32];
+	unsigned n = sb->layers.n_sealed;
+
+	if (fchdir(sb->layers.frame) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "enter the sandbox's mounts");
+	fs = mount_overlay(sb, lower, FMT(upper, "l%u/%s", n, cow ? "cow" : "upper"),
+		FMT(work, "l%u/%s", n, cow ? "cwork" : "work"), ret);
+	if (*ret < 0)
+		(void)overlay_failed(fs, cow ? "the copy-on-write directory" : "the root", e);
+	if (here < 0 || fchdir(here) < 0)
+		(void)!chdir("/");
+	return *ret < 0 ? -1 : 0;
+}
+
+/* "s1/upper:l0/upper" and so on, the newest first. */
+static void list_sealed(const struct sandbox *sb, const char *dir, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	*out = '\0';
+	for (unsigned i = sb->layers.n_sealed; i-- > 0;) {
+		str_format(out + n, cap - n, "%c%u/%s:", is_foreign(sb, i) ? 's' : 'l', i, dir);
+		n += strlen(out + n);
+	}
+}
+
+int layers_root(const struct sandbox *sb, int *ret, struct err *e)
+{
+	char sealed[128], lower[160];
+
+	list_sealed(sb, "upper", sealed, sizeof sealed);
+	FMT(lower, "%sbase%s", sealed,
+		sb->spec->image_fd < 0     ? ""
+			: sb->engine->root ? ":im"
+					   : ":image");
+	return overlay(sb, lower, false, ret, e);
+}
+
+int layers_bind(const struct sandbox *sb, unsigned i, int *ret, struct err *e)
+{
+	const struct spec_bind *b = &sb->spec->binds[i];
+	char sealed[128], lower[160], name[LAYERS_PLACE];
+
+	if (b->cow) {
+		list_sealed(sb, "cow", sealed, sizeof sealed);
+		FMT(lower, "%s%s", sealed, cow_place(sb, name));
+		return overlay(sb, lower, true, ret, e);
+	}
+	*ret = mount_clone(
+		sb->layers.frame, FMT(name, "b%u", i), !sb->engine->root && b->kind == BIND_DIR);
+	if (*ret < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "clone the mount for '%s'", b->target);
+	if (sb->engine->root && b->idmap && mount_map(*ret, sb->layers.bind_map) < 0) {
+		*ret = close_fd(*ret);
+		return err_set(e, R_IDMAP_UNSUPPORTED, errno, "map the ids of the mount at '%s'",
+			b->target);
+	}
+	return 0;
+}
+
+int layers_open(const struct layers *l, unsigned i, const char *name)
+{
+	char path[32];
+
+	return openat(l->frame, FMT(path, "l%u/%s", i, name),
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int layers_cow(const struct sandbox *sb)
+{
+	return find_cow(sb->spec);
+}
+
+int layers_open_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	char name[LAYERS_PLACE];
+
+	*ret_ids = sb->ids.base;
+	if (cow)
+		return i == 0 ? openat(sb->layers.frame, cow_place(sb, name), flags) : -2;
+	if (i == 0)
+		return openat(sb->layers.frame, "base", flags);
+	*ret_ids = 0;
+	return i == 1 && sb->spec->image_fd >= 0 ? openat(sb->layers.frame, "image", flags) : -2;
+}
+
+int layers_disk(const struct layers *l, uint64_t *ret_used, uint64_t *ret_size)
+{
+	_cleanup_close_ int fd = layers_open(l, l->n_sealed, "upper");
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return -1;
+	*ret_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+	*ret_used = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+	return 0;
+}
+
+/* --- seal, copy, fork ---------------------------------------------------------------------------------------------- */
+
+static int unmount_at(const struct layers *l, const char *name)
+{
+	char path[PATH_MAX];
+
+	return umount2(FMT(path, "%s/%s", l->path, name), MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
+static int is_empty(const struct layers *l, const char *name)
+{
+	_cleanup_closedir_ DIR *d = NULL;
+	int fd = layers_open(l, l->n_sealed, name);
+	struct dirent *entry;
+
+	if (fd < 0)
+		return errno == ENOENT ? 1 : -1;
+	d = fdopendir(fd);
+	if (!d) {
+		fd = close_fd(fd);
+		return -1;
+	}
+	while ((entry = readdir(d)))
+		if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+			return 0;
+	return 1;
+}
+
+/* One part of a layer ("upper" or "cow") into the layer at `to`. */
+static int copy_part(struct sandbox *sb, struct layer_copy *c, unsigned i, int to, const char *name,
+	struct err *e)
+{
+	_cleanup_close_ int in = layers_open(&sb->layers, i, name);
+	_cleanup_close_ int out = -1, links = -1;
+	int r;
+
+	if (in < 0 && errno == ENOENT)
+		return 0;
+	out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (in < 0 || out < 0 || mkdirat(to, "links", 0700) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "open layer '%u'", i);
+	links = openat(to, "links", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->links = links;
+	r = links < 0 ? err_set(e, R_SETUP_FAILED, errno, "open layer '%u'", i)
+		      : layer_copy(c, in, out, e);
+	if (unlinkat(to, "links", AT_REMOVEDIR) < 0 && r == 0)
+		r = err_set(e, R_SETUP_FAILED, errno, "remove what held the links of a copy");
+	return r;
+}
+
+static int copy_layer(struct sandbox *sb, struct layer_copy *c, unsigned i, int to, struct err *e)
+{
+	return copy_part(sb, c, i, to, "upper", e) < 0 || copy_part(sb, c, i, to, "cow", e) < 0 ? -1
+												: 0;
+}
+
+int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint64_t bytes),
+	void *arg, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	struct layer_copy c = { .from = from,
+		.to = sb->ids.base,
+		.own = sb->engine->root,
+		.marks = l->marks,
+		.progress = progress,
+		.arg = arg };
+	_cleanup_close_ int dir = -1;
+	char name[LAYERS_PLACE];
+
+	if (!l->writable)
+		return 0;
+	if (mount_layer(sb, "new", &dir, e) < 0)
+		return -1;
+	if (fill_layer(sb, dir) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
+	if (copy_layer(sb, &c, l->n_sealed, dir, e) < 0)
+		return -1;
+	if (unmount_at(l, FMT(name, "l%u", l->n_sealed)) < 0 ||
+		mount_move(l->frame, "new", l->frame, name) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "put a copied layer in place");
+	return 0;
+}
+
+/* All layers, the writable one too, become one. */
+static int flatten(struct sandbox *sb, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	struct layer_copy c = {
+		.to = sb->ids.base, .own = sb->engine->root, .marks = l->marks, .merge = true
+	};
+	_cleanup_close_ int dir = -1;
+	char name[LAYERS_PLACE];
+
+	if (mount_layer(sb, "new", &dir, e) < 0)
+		return -1;
+	if (fill_layer(sb, dir) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
+	for (unsigned i = 0; i <= l->n_sealed; i++) {
+		c.from = i < l->n_sealed ? l->sealed_ids[i] : sb->ids.base;
+		if (copy_layer(sb, &c, i, dir, e) < 0) {
+			(void)unmount_at(l, "new");
+			return -1;
+		}
+	}
+	for (unsigned i = 0; i <= l->n_sealed; i++) {
+		if (i < l->n_sealed && is_foreign(sb, i))
+			(void)unmount_at(l, FMT(name, "s%u", i));
+		(void)unmount_at(l, FMT(name, "l%u", i));
+	}
+	l->n_sealed = 0;
+	if (mount_move(l->frame, "new", l->frame, "l0") < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "put a flattened layer in place");
+	return 0;
+}
+
+int layers_seal(struct sandbox *sb, struct err *e)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	struct layers *l = &sb->layers;
+	_cleanup_close_ int dir = -1;
+	char name[LAYERS_PLACE];
+
+	if (!l->writable || (is_empty(l, "upper") == 1 && is_empty(l, "cow") == 1))
+		return 0;
+	if (l->marks == MARKS_NONE)
+		return err_set(e, R_LAYER_UNSUPPORTED, 0,
+			"share a layer: tmpfs has no extended attributes for users here");
+	if (l->n_sealed == LAYERS_MAX_SEALED && flatten(sb, e) < 0)
+		return err_wrap(e, "make the layers of sandbox '%s' one", sb->id);
+	if (syscall(SYS_mount_setattr, l->frame, FMT(name, "l%u", l->n_sealed), 0, &attr,
+		    sizeof attr) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
+	l->sealed_ids[l->n_sealed++] = sb->ids.base;
+	return new_layer(sb, e);
+}
+
+static int reopen_frame(struct sandbox *sb, struct err *e)
+{
+	struct layers *l = &sb->layers;
+
+	close_fd(l->frame);
+	l->frame = open(l->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (l->frame < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "open '%s'", l->path);
+	if (sb->spec->image_fd < 0)
+		return 0;
+	close_fd(sb->spec->image_fd);
+	sb->spec->image_fd = openat(l->frame, "image", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return sb->spec->image_fd < 0 ? err_set(e, R_IMAGE_INVALID, errno, "open the image") : 0;
+}
+
+int layers_detach(struct sandbox *sb, struct err *e)
+{
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "make a mount namespace");
+	return reopen_frame(sb, e);
+}
+
+static int move_all(const struct sandbox *sb, int from, bool copied, struct err *e)
+{
+	const struct sandbox_spec *s = sb->spec;
+	int to = sb->layers.frame;
+	char name[LAYERS_PLACE];
+
+	for (unsigned i = 0; i < s->n_binds; i++)
+		if (mount_move(from, FMT(name, "b%u", i), to, name) < 0)
+			return err_set(e, R_SETUP_FAILED, errno, "take over the mount for '%s'",
+				s->binds[i].target);
+	if (s->image_fd >= 0 && mount_move(from, "image", to, "image") < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "take over the image");
+	for (unsigned i = 0; i < sb->layers.n_sealed + (copied ? 1 : 0); i++)
+		if (mount_move(from, FMT(name, "l%u", i), to, name) < 0)
+			return err_set(e, R_SETUP_FAILED, errno, "take over layer '%u'", i);
+	return 0;
+}
+
+int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	_cleanup_free_ char *old = move_ptr(l->path);
+	_cleanup_close_ int from = move_fd(&l->frame);
+	bool layer = l->writable;
+
+	if (make_frame(sb, new_id, e) < 0 || move_all(sb, from, copied && layer, e) < 0)
+		return -1;
+	if (umount2(old, MNT_DETACH) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "let go of '%s'", old);
+	if (reopen_frame(sb, e) < 0 || fill_frame(sb, e) < 0)
+		return -1;
+	return layer && !copied ? new_layer(sb, e) : 0;
+}
+
+void layers_remove(struct sandbox *sb)
+{
+	struct layers *l = &sb->layers;
+
+	l->bind_map = close_fd(l->bind_map);
+	if (l->frame >= 0) {
+		l->frame = close_fd(l->frame);
+		(void)umount2(l->path, MNT_DETACH);
+		(void)rmdir(l->path);
+	}
+	free(l->path);
+	l->path = NULL;
+}
