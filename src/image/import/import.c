@@ -98,8 +98,10 @@ static int lay(struct store *store, const struct source *s, const struct blob *b
 	chain_id(c, diff, hex);
 	FMT(work, "t%u", c->n_made);
 	if (source_file(s, b->name, &fd, e) < 0 || begin_tree(store, c, work, &root, e) < 0 ||
-		stream_open(&in, fd, &how->limits, e) < 0 ||
-		layer_apply(in, root, &how->limits, &c->facts, e) < 0 ||
+		stream_open(&in, fd, &how->limits, e) < 0)
+		return err_wrap(e, "layer '%.12s'", diff);
+	stream_allow_short(in);
+	if (layer_apply(in, root, &how->limits, &c->facts, e) < 0 ||
 		stream_finish(in, &end, e) < 0 || check_layer(b, diff, &end, e) < 0)
 		return err_wrap(e, "layer '%.12s'", diff);
 	FMT(info.parent, "%s", c->hex);

@@ -18,7 +18,7 @@ struct stream {
 	struct archive *raw, *tar;
 	struct digest packed, plain;
 	uint64_t packed_bytes, plain_bytes;
-	bool plain_end;
+	bool plain_end, pad;
 	struct err e; /* of a callback: libarchive carries only text */
 	char buffer[STREAM_BUFFER];
 };
@@ -69,6 +69,7 @@ static int check_limits(struct stream *s)
 
 static la_ssize_t read_plain(struct archive *a, void *arg, const void **ret)
 {
+	static const char zeros[512];
 	struct stream *s = arg;
 	la_int64_t offset;
 	size_t n = 0;
@@ -81,7 +82,8 @@ static la_ssize_t read_plain(struct archive *a, void *arg, const void **ret)
 	while (r == ARCHIVE_OK && !n);
 	if (r == ARCHIVE_EOF) {
 		s->plain_end = true;
-		return 0;
+		*ret = zeros;
+		return s->pad ? (la_ssize_t)(-s->plain_bytes % sizeof zeros) : 0;
 	}
 	if (r < ARCHIVE_WARN) {
 		if (!s->e.reason)
@@ -143,6 +145,11 @@ int stream_open(struct stream **ret, int fd, const struct limits *limits, struct
 	}
 	*ret = s;
 	return 0;
+}
+
+void stream_allow_short(struct stream *s)
+{
+	s->pad = true;
 }
 
 int stream_next(struct stream *s, struct archive_entry **ret, struct err *e)

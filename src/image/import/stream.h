@@ -26,6 +26,9 @@ struct stream;
 /* Reads fd from where it stands; fd is borrowed.  limits bounds what comes out of the compression. */
 int stream_open(struct stream **ret, int fd, const struct limits *limits, struct err *e);
 
+/* The last block may be cut short, as umoci writes it: only where a digest says that all bytes are there. */
+void stream_allow_short(struct stream *s);
+
 /* The next entry, NULL at the end. */
 int stream_next(struct stream *s, struct archive_entry **ret, struct err *e);
 

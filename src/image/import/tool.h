@@ -6,11 +6,11 @@
 #include "base/err.h"
 
 struct tool {
-	const char *package;           /* for the remedy when it is missing */
+	const char *package;     /* for the remedy when it is missing */
 	const char *const *argv; /* argv[0] is looked for in PATH */
-	const char *tmpdir;            /* TMPDIR for it, or NULL */
-	int death_signal;              /* what it gets when we die */
-	int out_fd;                    /* its standard output; -1: /dev/null.  Borrowed */
+	const char *tmpdir;      /* TMPDIR for it, or NULL */
+	int death_signal;        /* what it gets when we die */
+	int out_fd;              /* its standard output; -1: /dev/null.  Borrowed */
 };
 
 /* A tool at work; what it says on its standard error is kept aside and logged when it fails. */
