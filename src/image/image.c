@@ -257,6 +257,35 @@ static int hold_tree(int images, struct image *i, struct err *e)
 	return 0;
 }
 
+/* A sandbox has its own of these, and what an image has there is not in it. */
+static bool is_hidden(const char *path)
+{
+	static const char *const own[] = { "proc", "sys", "dev", "run", "tmp", "home",
+		"workspace" };
+	size_t n = strcspn(path, "/");
+
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (strlen(own[i]) == n && !memcmp(own[i], path, n))
+			return true;
+	return false;
+}
+
+/* A working directory that won't be there is as good as none. */
+static void check_workdir(struct image *i)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (!i->workdir)
+		return;
+	if (*i->workdir == '/' && !is_hidden(i->workdir + 1))
+		fd = sys_openat2(i->root_fd, i->workdir, O_PATH | O_DIRECTORY, 0,
+			RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	if (fd >= 0)
+		return;
+	free(i->workdir);
+	i->workdir = NULL;
+}
+
 int image_open(const char *home, const char *name, struct image *ret, struct err *e)
 {
 	_cleanup_free_ char *path = xasprintf("%s/images", home);
@@ -275,6 +304,7 @@ int image_open(const char *home, const char *name, struct image *ret, struct err
 		return err_set(e, R_STATE_UNWRITABLE, errno, "open the images in '%s'", path);
 	if (image_read(refs, name, &i, e) < 0 || hold_tree(images, &i, e) < 0)
 		return -1;
+	check_workdir(&i);
 	*ret = i;
 	image_init(&i);
 	return 0;

@@ -53,7 +53,8 @@ void image_list_done(struct image_list *l);
 /* A name: letters, digits, '.', '_', '-' and ':', beginning with a letter or digit, and not 'host'.  R_BAD_VALUE. */
 int image_check_name(const char *name, struct err *e);
 
-/* Finds an image of this Bailey home (home_path()) and holds its tree.  R_IMAGE_NOT_FOUND, R_BAD_VALUE, R_BUSY while it
+/* Finds an image of this Bailey home (home_path()) and holds its tree; ret->workdir is NULL where a sandbox won't have the
+ * directory.  R_IMAGE_NOT_FOUND, R_BAD_VALUE, R_BUSY while it
  * is removed, R_STATE_UNWRITABLE when the store can't be read or its record is damaged. */
 int image_open(const char *home, const char *name, struct image *ret, struct err *e);
 

@@ -32,7 +32,7 @@ struct run {
 	struct sandbox *sandbox;
 	struct sandbox_spec spec;
 	char **env;
-	struct strlist env_strings;
+	struct run_strings strings;
 	char *term; /* an entry of the environment */
 	struct run_io io;
 	struct run_result result;
@@ -87,7 +87,7 @@ static int prepare(struct run *r, char **argv, bool tty, struct err *e)
 {
 	struct run_request req;
 	const char *term = getenv("TERM");
-	int result = run_request_fill(&req, r->o, argv, &r->env_strings, e);
+	int result = run_request_fill(&req, r->o, argv, &r->strings, e);
 
 	req.terminal = tty;
 	if (tty)
@@ -372,7 +372,7 @@ static void run_done(struct run *r)
 	r->signals = close_fd(r->signals);
 	spec_done(&r->spec);
 	free(r->env);
-	strlist_done(&r->env_strings);
+	run_strings_done(&r->strings);
 	free(r->term);
 	r->ops->close(r->engine);
 }
@@ -387,15 +387,15 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 		.max_capture = o->output_max_capture };
 	int result = -1;
 
-	(void)argc;
 	r.o = o;
 	r.workspace_fd = r.signals = -1;
 	r.ops = &engine_native;
 	spec_init(&r.spec);
+	image_init(&r.strings.image);
 	if (tty && o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG)
 		return err_set(e, R_USAGE, 0,
 			"use '--tty' with '--json': a terminal's output can't be captured");
-	if (prepare(&r, argv, tty, e) == 0 && cli_open_engine(o, &r.engine, e) == 0 &&
+	if (prepare(&r, argc ? argv : NULL, tty, e) == 0 && cli_open_engine(o, &r.engine, e) == 0 &&
 		run_io_open(&r.io, &io, e) == 0 && (r.signals = open_signals(e)) >= 0) {
 		log_hatches(o, r.spec.id);
 		result = execute(&r, e);

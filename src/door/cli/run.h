@@ -9,13 +9,22 @@
 #include "base/buf.h"
 #include "config/options.h"
 #include "engine/engine.h"
+#include "image/image.h"
 #include "spec/profile.h"
 
 /* --- run_request.c ------------------------------------------------------------------------------------------------ */
 
-/* Opens every client path once and fills the request.  *ret_env holds the strings that r->env points to. */
+/* What a request's strings point to; it outlives the spec that is made from the request. */
+struct run_strings {
+	struct strlist env;
+	struct image image; /* of the store; empty for any other */
+	char **command;     /* the image's, when the caller gave none */
+};
+
+/* Opens every client path once and fills the request.  argv: NULL for the image's own command. */
 int run_request_fill(struct run_request *r, const struct options *o, char **argv,
-	struct strlist *ret_env, struct err *e);
+	struct run_strings *ret_strings, struct err *e);
+void run_strings_done(struct run_strings *s);
 void run_request_done(struct run_request *r);
 void strlist_done(struct strlist *l);
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/str.h"
 #include "door/cli/run.h"
 #include "launcher/admit.h"
@@ -16,6 +17,14 @@ void strlist_done(struct strlist *l)
 		free(l->v[i]);
 	free(l->v);
 	*l = (struct strlist){ NULL, 0 };
+}
+
+void run_strings_done(struct run_strings *s)
+{
+	strlist_done(&s->env);
+	image_done(&s->image);
+	free(s->command);
+	s->command = NULL;
 }
 
 static int add_env(struct strlist *l, const char *entry, struct err *e)
@@ -76,9 +85,15 @@ static int read_env_file(struct strlist *l, const char *path, struct err *e)
 	return 0;
 }
 
+/* The image's own first: what the caller sets comes on top. */
 static int fill_env(
-	struct run_request *r, const struct options *o, struct strlist *env, struct err *e)
+	struct run_request *r, const struct options *o, struct run_strings *own, struct err *e)
 {
+	struct strlist *env = &own->env;
+
+	for (unsigned i = 0; i < own->image.env.n; i++)
+		if (add_env(env, own->image.env.v[i], e) < 0)
+			return err_wrap(e, "image '%s'", own->image.name);
 	if (o->env_file && read_env_file(env, o->env_file, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < o->env.n; i++)
@@ -167,19 +182,66 @@ static int fill_socket(struct run_request *r, const struct options *o, struct er
 	return add_bind(r, &a, SPEC_MODEL_SOCKET, BIND_SOCKET, e);
 }
 
-static int fill_image(struct run_request *r, const struct options *o, struct err *e)
+static int open_directory(struct run_request *r, const struct options *o, struct err *e)
 {
 	const struct admit a = { .use = ADMIT_IMAGE, .path = o->image };
 	struct stat st;
 
-	if (!o->image || streq(o->image, "host"))
-		return 0;
 	if (admit_open(&a, &r->image_fd, e) < 0)
 		return -1;
 	if (fstatat(r->image_fd, "usr", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
 		fstatat(r->image_fd, "bin", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_set(e, R_IMAGE_INVALID, 0,
 			"use image '%s': neither 'usr' nor 'bin' is in it", o->image);
+	return 0;
+}
+
+/* 'host', a directory by a path, else a name in the store. */
+static int fill_image(
+	struct run_request *r, const struct options *o, struct run_strings *own, struct err *e)
+{
+	_cleanup_free_ char *home = NULL;
+	struct image *i = &own->image;
+
+	if (!o->image || streq(o->image, "host"))
+		return 0;
+	if (strchr(o->image, '/'))
+		return open_directory(r, o, e);
+	if (home_path(&home, e) < 0 || image_open(home, o->image, i, e) < 0)
+		return -1;
+	r->image_fd = move_fd(&i->root_fd);
+	r->image_lock_fd = move_fd(&i->lock_fd);
+	if (!r->workdir && !o->workspace)
+		r->workdir = i->workdir;
+	if (i->has_user && o->origin[OPTION_user].kind == ORIGIN_DEFAULT) {
+		r->uid = (uid_t)i->uid;
+		r->gid = (gid_t)i->gid;
+	}
+	return 0;
+}
+
+/* No command: the image's, entrypoint and arguments. */
+static int fill_command(struct run_request *r, struct run_strings *own, struct err *e)
+{
+	const struct image *i = &own->image;
+	size_t n = (size_t)i->entrypoint.n + i->cmd.n;
+
+	if (r->argv)
+		return 0;
+	if (!n) {
+		if (i->name)
+			(void)err_set(e, R_USAGE, 0,
+				"run 'bailey run': no command, and image '%s' has none", i->name);
+		else
+			(void)err_set(e, R_USAGE, 0, "run 'bailey run': no command");
+		return err_remedy(e, "Write 'bailey run [FLAG ...] [--] COMMAND [ARGUMENT ...]'.");
+	}
+	own->command = xcalloc(n + 1, sizeof *own->command);
+	for (unsigned k = 0; k < i->entrypoint.n; k++)
+		own->command[k] = i->entrypoint.v[k];
+	for (unsigned k = 0; k < i->cmd.n; k++)
+		own->command[i->entrypoint.n + k] = i->cmd.v[k];
+	r->argv = own->command;
 	return 0;
 }
 
@@ -200,10 +262,10 @@ static int fill_user(struct run_request *r, const char *text, struct err *e)
 }
 
 int run_request_fill(struct run_request *r, const struct options *o, char **argv,
-	struct strlist *ret_env, struct err *e)
+	struct run_strings *own, struct err *e)
 {
 	memset(r, 0, sizeof *r);
-	r->image_fd = -1;
+	r->image_fd = r->image_lock_fd = -1;
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		r->binds[i].fd = -1;
 	r->argv = argv;
@@ -218,8 +280,9 @@ int run_request_fill(struct run_request *r, const struct options *o, char **argv
 	if (!streq(o->network, "none"))
 		return err_set(e, R_NETWORK_UNSUPPORTED, 0,
 			"use network '%.64s': only 'none' exists", o->network);
-	if (fill_user(r, o->user, e) < 0 || fill_env(r, o, ret_env, e) < 0 ||
-		fill_image(r, o, e) < 0 || fill_workspace(r, o, e) < 0)
+	if (fill_user(r, o->user, e) < 0 || fill_image(r, o, own, e) < 0 ||
+		fill_command(r, own, e) < 0 || fill_env(r, o, own, e) < 0 ||
+		fill_workspace(r, o, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < o->mount.n; i++)
 		if (fill_mount(r, o, o->mount.v[i], e) < 0)
@@ -230,6 +293,8 @@ int run_request_fill(struct run_request *r, const struct options *o, char **argv
 void run_request_done(struct run_request *r)
 {
 	r->image_fd = close_fd(r->image_fd);
+	if (r->image_lock_fd > 0)
+		r->image_lock_fd = close_fd(r->image_lock_fd);
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		r->binds[i].fd = close_fd(r->binds[i].fd);
 }
