@@ -1,0 +1,85 @@
+/* Owns the handle of a home: where Bailey's files and programs are.  Called first by every user of the library. */
+#include "base/home.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "client/client.h"
+
+static char *copy_text(const char *text)
+{
+	return text ? xstrdup(text) : NULL;
+}
+
+static int open_home(const struct bailey_options *given, struct bailey **ret, struct err *e)
+{
+	struct bailey_options o = BAILEY_OPTIONS_INIT;
+	_cleanup_free_ char *home = NULL;
+	struct bailey *b;
+
+	if (client_options(&o, sizeof o, given, "open", e) < 0)
+		return -1;
+	if (o.home && (*o.home != '/' || str_has_control(o.home)))
+		return err_set(e, R_BAD_VALUE, 0, "use home '%.64s': not an absolute path", o.home);
+	if (o.libexec && *o.libexec != '/')
+		return err_set(e, R_BAD_VALUE, 0, "use programs in '%.64s': not an absolute path",
+			o.libexec);
+	if (!o.home && home_path(&home, e) < 0)
+		return -1;
+	b = calloc(1, sizeof *b);
+	if (!b)
+		return err_set(e, R_NO_MEMORY, ENOMEM, "open the home");
+	b->home = home ? move_ptr(home) : xstrdup(o.home);
+	b->libexec = copy_text(o.libexec);
+	b->cgroup_parent = copy_text(o.cgroup_parent);
+	b->ids_base = o.ids_base;
+	b->ids_count = o.ids_count;
+	*ret = b;
+	return 0;
+}
+
+int bailey_open(const struct bailey_options *o, struct bailey **ret, struct bailey_error *e)
+{
+	struct err err = ERR_INIT;
+
+	return client_give(open_home(o, ret, &err), e, &err);
+}
+
+void bailey_close(struct bailey *b)
+{
+	if (!b)
+		return;
+	free(b->home);
+	free(b->libexec);
+	free(b->cgroup_parent);
+	free(b);
+}
+
+const char *bailey_home(const struct bailey *b)
+{
+	return b->home;
+}
+
+const char *bailey_version(void)
+{
+	return BAILEY_VERSION;
+}
+
+/* $BAILEY_LIBEXEC, then beside the program that runs (bailey itself), then where this library was installed. */
+int client_program(const struct bailey *b, const char *name, char **ret, struct err *e)
+{
+	_cleanup_free_ char *beside = NULL;
+
+	if (b->libexec) {
+		*ret = xasprintf("%s/%s", b->libexec, name);
+		return 0;
+	}
+	if (libexec_path(name, &beside, e) < 0)
+		return -1;
+	if (secure_getenv("BAILEY_LIBEXEC") || access(beside, X_OK) == 0)
+		*ret = move_ptr(beside);
+	else
+		*ret = xasprintf("%s/%s", CLIENT_LIBEXECDIR, name);
+	return 0;
+}

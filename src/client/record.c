@@ -1,0 +1,273 @@
+/* Owns reading what stands below $BAILEY_HOME/sandbox: names, run directories, their records.  Called by everything that
+ * finds a sandbox before it speaks to it.  The files are written by engine processes of the same user; each is still read
+ * within a maximum and no link is followed. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "client/client.h"
+#include "tree/tree.h"
+
+enum { MIN_PREFIX = 4, MAX_RUNS = 65536 };
+
+void record_done(struct record *r)
+{
+	free(r->text);
+	memset(r, 0, sizeof *r);
+}
+
+const char *record_get(const struct record *r, const char *key)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (streq(r->key[i], key))
+			return r->value[i];
+	return NULL;
+}
+
+uint64_t record_number(const struct record *r, const char *key, uint64_t fallback)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	const char *text = record_get(r, key);
+	uint64_t v;
+
+	if (!text || parse_u64(text, 0, UINT64_MAX, key, &v, &ignored) < 0)
+		return fallback;
+	return v;
+}
+
+bool id_is_valid(const char *id)
+{
+	return *id && strlen(id) < BAILEY_ID_SIZE && strspn(id, "0123456789abcdef") == strlen(id);
+}
+
+bool name_is_valid(const char *name)
+{
+	const size_t n = strlen(name);
+
+	return n && n < BAILEY_NAME_SIZE &&
+		strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == n && *name != '.' &&
+		*name != '_' && *name != '-';
+}
+
+int home_open_sandboxes(const struct bailey *b, int *ret, struct err *e)
+{
+	_cleanup_close_ int home = open(b->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	*ret = -1;
+	if (home < 0 && errno == ENOENT)
+		return 0;
+	if (home < 0)
+		return err_set(e, client_reason((uint32_t)errno), errno, "open '%s'", b->home);
+	fd = sys_openat2(home, "sandbox", O_RDONLY | O_DIRECTORY, 0,
+		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (fd < 0 && errno != ENOENT)
+		return err_set(
+			e, client_reason((uint32_t)errno), errno, "open '%s/sandbox'", b->home);
+	*ret = fd;
+	return 0;
+}
+
+static int open_beneath(int dir, const char *path, uint64_t flags)
+{
+	return sys_openat2(
+		dir, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+int run_open(int sandboxes, const char *id, int *ret, struct err *e)
+{
+	char path[BAILEY_ID_SIZE + 8];
+
+	if (!id_is_valid(id) || sandboxes < 0)
+		return err_set(e, R_SANDBOX_NOT_FOUND, 0, "find sandbox '%.64s'", id);
+	*ret = open_beneath(sandboxes, FMT(path, "runs/%s", id), O_RDONLY | O_DIRECTORY);
+	if (*ret >= 0)
+		return 0;
+	return err_set(e, errno == ENOENT ? R_SANDBOX_NOT_FOUND : client_reason((uint32_t)errno),
+		errno == ENOENT ? 0 : errno, "find sandbox '%s'", id);
+}
+
+/* Lines that aren't of the form are passed over: a later version may write them. */
+static void parse(struct record *r)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(r->text, "\n", &save); line && r->n < RECORD_MAX_KEYS;
+		line = strtok_r(NULL, "\n", &save)) {
+		char *key, *value;
+
+		if (!line_split(line, &key, &value))
+			continue;
+		r->key[r->n] = key;
+		r->value[r->n++] = value;
+	}
+}
+
+int record_read(int run_fd, const char *id, struct record *ret, struct err *e)
+{
+	_cleanup_close_ int fd = open_beneath(run_fd, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_buf_ struct buf text = { .max = CLIENT_MAX_META };
+	struct stat st;
+
+	memset(ret, 0, sizeof *ret);
+	str_format(ret->id, sizeof ret->id, "%s", id);
+	if (fd < 0)
+		return err_set(e, errno == ENOENT ? R_SANDBOX_LOST : client_reason((uint32_t)errno),
+			errno, "read the record of '%s'", id);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || read_all(fd, &text) < 0)
+		return err_set(e, R_IO_FAILED, errno, "read the record of '%s'", id);
+	if (!text.data || strlen(text.data) != text.len)
+		return err_set(e, R_SANDBOX_LOST, 0, "read the record of '%s': it is damaged", id);
+	ret->text = move_ptr(text.data);
+	parse(ret);
+	return 0;
+}
+
+/* Field 22 of /proc/PID/stat: clock ticks since boot at which it started; the name before it may hold anything. */
+static bool started_at(uint64_t pid, uint64_t start)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	char path[64], text[1024], *p, *save = NULL;
+	uint64_t v;
+
+	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%llu/stat", (unsigned long long)pid), text,
+		    sizeof text) < 0)
+		return false;
+	p = strrchr(text, ')');
+	if (!p)
+		return false;
+	p = strtok_r(p + 1, " ", &save);
+	/* 'Z': dead, and nobody has asked for its status yet */
+	if (!p || *p == 'Z' || *p == 'X')
+		return false;
+	for (int field = 3; p && field < 22; field++)
+		p = strtok_r(NULL, " ", &save);
+	return p && parse_u64(p, 0, UINT64_MAX, "start", &v, &ignored) == 0 && v == start;
+}
+
+bool record_owner_lives(const struct record *r)
+{
+	const uint64_t pid = record_number(r, "owner_pid", 0);
+
+	return pid && started_at(pid, record_number(r, "owner_start", UINT64_MAX));
+}
+
+int run_each(int sandboxes, int (*each)(void *arg, const char *id, struct err *e), void *arg,
+	struct err *e)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *d;
+	unsigned n = 0;
+	int r = 0, fd;
+
+	if (sandboxes < 0)
+		return 0;
+	fd = open_beneath(sandboxes, "runs", O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_set(e, R_IO_FAILED, errno, "list sandboxes");
+	dir = fdopendir(fd);
+	if (!dir) {
+		(void)close_fd(fd);
+		return err_set(e, R_NO_MEMORY, errno, "list sandboxes");
+	}
+	while (r == 0 && n < MAX_RUNS && (d = readdir(dir))) {
+		if (!id_is_valid(d->d_name))
+			continue;
+		n++;
+		r = each(arg, d->d_name, e);
+	}
+	return r;
+}
+
+/* What names/NAME says, or "" */
+static void read_name(int sandboxes, const char *name, char ret[BAILEY_ID_SIZE])
+{
+	char path[BAILEY_NAME_SIZE + 8], text[BAILEY_ID_SIZE + 1];
+	_cleanup_close_ int fd = open_beneath(
+		sandboxes, FMT(path, "names/%s", name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+
+	*ret = '\0';
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	if (id_is_valid(text))
+		str_format(ret, BAILEY_ID_SIZE, "%s", text);
+}
+
+struct prefix {
+	const char *text;
+	char id[BAILEY_ID_SIZE];
+	unsigned found;
+	bool exact;
+};
+
+static int match_prefix(void *arg, const char *id, struct err *e)
+{
+	struct prefix *p = arg;
+
+	(void)e;
+	if (!str_after(id, p->text))
+		return 0;
+	str_format(p->id, sizeof p->id, "%s", id);
+	p->found++;
+	p->exact = streq(id, p->text);
+	return p->exact;
+}
+
+int sandbox_find(
+	const struct bailey *b, const char *text, char ret_id[BAILEY_ID_SIZE], struct err *e)
+{
+	_cleanup_close_ int sandboxes = -1;
+	struct prefix p = { .text = text };
+	_cleanup_close_ int run = -1;
+
+	if (!text || (!id_is_valid(text) && !name_is_valid(text)))
+		return err_set(e, R_SANDBOX_NOT_FOUND, 0,
+			"find sandbox '%.64s': neither a name nor an id", text ? text : "");
+	if (home_open_sandboxes(b, &sandboxes, e) < 0)
+		return -1;
+	if (sandboxes < 0)
+		return err_set(e, R_SANDBOX_NOT_FOUND, 0, "find sandbox '%s'", text);
+	if (name_is_valid(text))
+		read_name(sandboxes, text, p.id);
+	if (!*p.id && id_is_valid(text) && strlen(text) >= MIN_PREFIX) {
+		if (run_each(sandboxes, match_prefix, &p, e) < 0)
+			return -1;
+		if (p.found > 1 && !p.exact)
+			return err_set(e, R_BAD_VALUE, 0, "find sandbox '%s': %u ids begin with it",
+				text, p.found);
+	}
+	if (!*p.id || run_open(sandboxes, p.id, &run, e) < 0) {
+		err_done(e);
+		return err_set(e, R_SANDBOX_NOT_FOUND, 0, "find sandbox '%s'", text);
+	}
+	str_format(ret_id, BAILEY_ID_SIZE, "%s", p.id);
+	return 0;
+}
+
+int run_remove(int sandboxes, const struct record *r, struct err *e)
+{
+	_cleanup_close_ int runs = open_beneath(sandboxes, "runs", O_RDONLY | O_DIRECTORY);
+	const char *name = record_get(r, "name");
+	char path[BAILEY_NAME_SIZE + 8], id[BAILEY_ID_SIZE];
+	uint64_t count = 0;
+
+	if (record_owner_lives(r))
+		return err_set(
+			e, R_BUSY, 0, "remove '%s': its engine does not answer, but lives", r->id);
+	if (runs < 0)
+		return err_set(e, R_IO_FAILED, errno, "remove '%s'", r->id);
+	if (name && name_is_valid(name)) {
+		read_name(sandboxes, name, id);
+		if (streq(id, r->id) && unlinkat(sandboxes, FMT(path, "names/%s", name), 0) < 0 &&
+			errno != ENOENT)
+			return err_set(e, R_IO_FAILED, errno, "remove the name '%s'", name);
+	}
+	return tree_remove(runs, r->id, &count, e);
+}

@@ -1,0 +1,21 @@
+/* From the options of a new sandbox to the request that a profile takes: `bailey run` and bailey_create() share it. */
+#pragma once
+#include "bailey.h"
+#include "image/image.h"
+#include "spec/profile.h"
+
+/* What the strings of a request point to; its declarer's, kept as long as the request and the spec made from it. */
+struct request_strings {
+	char **env;
+	unsigned n_env;
+	struct image image;
+	uint8_t print[SPEC_PRINT_LEN];
+};
+void request_strings_done(struct request_strings *s);
+#define _cleanup_request_strings_ _cleanup_(request_strings_done)
+
+/* Opens every path of the host that the options name, once, with this process's own rights, and checks what may be shown.
+ * home: where images are looked up.  *ret_own is empty before.  Release both, also after a failure. */
+int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,
+	struct request_strings *ret_own, struct err *e);
+void request_done(struct run_request *r);
