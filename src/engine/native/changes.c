@@ -46,7 +46,10 @@ struct place {
 
 struct changes {
 	int out;
-	bool content, own;
+	bool content;
+	bool own; /* owners differ; else all is uid's and gid's */
+	uid_t uid;
+	gid_t gid;
 	enum layer_marks marks;
 	char path[ARCHIVE_MAX_NAME + 1];
 	size_t path_len;
@@ -202,6 +205,8 @@ static int put_file(struct changes *c, int dir, const char *name, struct archive
 	size_t n;
 	bool sparse;
 
+	if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != ENXIO)
+		return err_set(c->e, R_IO_FAILED, errno, "open a changed file");
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0; /* gone, or another thing by now */
 	entry->size = (uint64_t)st.st_size;
@@ -220,15 +225,31 @@ static int put_file(struct changes *c, int dir, const char *name, struct archive
 	return put_zeros(c, archive_padding(stored));
 }
 
+/* Times and ids are the workload's to choose: no sum of them may overflow. */
+static int64_t whole_ns(const struct timespec *t)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)t->tv_sec, 1000000000, &ns) ||
+		__builtin_add_overflow(ns, (int64_t)t->tv_nsec, &ns))
+		return t->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
+}
+
+static uint32_t inside_id(const struct changes *c, uid_t id, uid_t base, uid_t own)
+{
+	if (!c->own)
+		return own;
+	return id - base < NATIVE_ID_MAPPED ? id - base : 65534;
+}
+
 static int put_content(
 	struct changes *c, const struct side *s, const char *name, const struct stat *st)
 {
-	uid_t base = c->own ? s->ids : st->st_uid;
-	gid_t group_base = c->own ? s->ids : st->st_gid;
 	struct archive_entry entry = { .mode = st->st_mode & 07777,
-		.uid = st->st_uid - base < NATIVE_ID_MAPPED ? st->st_uid - base : 65534,
-		.gid = st->st_gid - group_base < NATIVE_ID_MAPPED ? st->st_gid - group_base : 65534,
-		.mtime_ns = st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+		.uid = inside_id(c, st->st_uid, s->ids, c->uid),
+		.gid = inside_id(c, st->st_gid, s->ids, c->gid),
+		.mtime_ns = whole_ns(&st->st_mtim),
 		.name = c->path };
 	char target[ARCHIVE_MAX_NAME + 1];
 	ssize_t n;
@@ -553,12 +574,13 @@ static int drop_caps(uint32_t keep)
 	return (int)syscall(SYS_capset, &head, data);
 }
 
-/* Root: nobody's uid, in an empty root directory, with the right to read any file.  Reading trusted.* attributes, on kernels
+/* In an empty root directory, with the right to read any file (of a user's own, where a user is it); root with nobody's uid.
+ * Reading trusted.* attributes, on kernels
  * without the others, takes a stronger one, which the filter leaves no use for. */
 static int drop_rights(const struct sandbox *sb)
 {
 	uid_t uid = session_channel_uid(sb);
-	uint32_t keep = 0;
+	uint32_t keep = 1u << CAP_DAC_READ_SEARCH;
 
 	if (fchdir(sb->layers.frame) < 0 || mkdirat(sb->layers.frame, "empty", 0500) < 0) {
 		if (errno != EEXIST)
@@ -567,7 +589,6 @@ static int drop_rights(const struct sandbox *sb)
 	if (chroot("empty") < 0 || chdir("/") < 0)
 		return -1;
 	if (sb->engine->root) {
-		keep = 1u << CAP_DAC_READ_SEARCH;
 		if (sb->layers.marks == MARKS_TRUSTED)
 			keep |= 1u << CAP_SYS_ADMIN;
 		if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
@@ -677,6 +698,8 @@ int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e
 	*c = (struct changes){ .out = out_fd,
 		.content = flags & ENGINE_CHANGES_CONTENT,
 		.own = sb->engine->root,
+		.uid = sb->uid,
+		.gid = sb->gid,
 		.marks = sb->layers.marks,
 		.buf = c->buf,
 		.e = e };

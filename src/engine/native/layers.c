@@ -191,7 +191,8 @@ static int fill_layer(struct sandbox *sb, int layer)
 		(sb->engine->root && fchown(upper, layers_uid(sb, 0), layers_gid(sb, 0)) < 0) ||
 		fchmod(upper, 0755) < 0)
 		return -1;
-	sb->layers.marks = find_marks(sb, upper);
+	if (!sb->layers.n_sealed)
+		sb->layers.marks = find_marks(sb, upper);
 	return find_cow(sb->spec) >= 0 ? copy_cow_attributes(sb, layer) : 0;
 }
 

@@ -1,18 +1,16 @@
 /* Sandboxes that live, on the native engine alone: files over stop and start, layers that are sealed, shared and copied, what
  * a fork has of its own, what a hostile layer may not do.  Each test runs in a process of its own, as root and as a user. */
 #include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <cmocka.h>
 
 #include "archive/archive.h"
@@ -37,7 +35,7 @@ struct wish {
 	bool read_only, limited;
 	uid_t uid;
 	uint64_t disk;
-	const char *image, *cow, *rw;
+	const char *image, *cow, *rw, *socket;
 };
 
 #define NEED(x) \
@@ -53,7 +51,7 @@ static int add_bind(struct run_request *r, const char *path, const char *target,
 {
 	struct spec_bind *b = &r->binds[r->n_binds++];
 
-	b->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	b->fd = open(path, O_PATH | O_CLOEXEC);
 	b->cow = cow;
 	b->writable = !cow;
 	b->idmap = true;
@@ -85,8 +83,13 @@ static int make_box(struct box *b, const struct wish *w)
 		.memory_bytes = 256 << 20, .cpu_millis = 2000, .pids = 64, .unlimited = !w->limited
 	};
 	if ((w->cow && add_bind(r, w->cow, "/workspace", true) < 0) ||
-		(w->rw && add_bind(r, w->rw, "/shared", false) < 0))
+		(w->rw && add_bind(r, w->rw, "/shared", false) < 0) ||
+		(w->socket && add_bind(r, w->socket, "/run/gw/llm.sock", false) < 0))
 		abort();
+	if (w->socket) {
+		r->binds[r->n_binds - 1].kind = BIND_SOCKET;
+		r->binds[r->n_binds - 1].idmap = false;
+	}
 	result = profile_create(&spec, r, &strings, &b->e);
 	free(r);
 	if (result < 0)
@@ -195,6 +198,8 @@ static int changes(struct box *b, uint32_t flags, struct buf *out)
 		_cleanup_err_ struct err e = ERR_INIT;
 		int r = engine_native.changes(b->sb, pipe_fd[1], flags, &e);
 
+		if (r < 0)
+			(void)fprintf(stderr, "changes: %s\n", e.message);
 		_exit(r < 0 ? FAILED : 0);
 	}
 	close_fd(pipe_fd[1]);
@@ -276,8 +281,7 @@ static int a_root_can_be_written_to(void)
 	struct box b = { .e = ERR_INIT };
 
 	NEED(make_box(&b, &(struct wish){ .uid = 0 }) == 0 && start(&b));
-	NEED(says(&b, "echo 10.0.0.1 x >> /etc/hosts; mkdir /opt2; mkdir /srv",
-		""));
+	NEED(says(&b, "echo 10.0.0.1 x >> /etc/hosts; mkdir /opt2; mkdir /srv", ""));
 	NEED(says(&b,
 		"touch /usr/x 2>/dev/null || echo refused; touch /dev/x 2>/dev/null || echo refused",
 		"refused\nrefused"));
@@ -577,6 +581,93 @@ static int mounts_are_the_callers(void)
 	return 0;
 }
 
+static int a_socket_is_shown(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct box b = { .e = ERR_INIT };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	FMT(a.sun_path, "%s/sock", home);
+	NEED(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0);
+	NEED(make_box(&b, &(struct wish){ .uid = 1000, .socket = a.sun_path }) == 0 && start(&b));
+	NEED(says(&b, "stat -c %F /run/gw/llm.sock; ls -A /run/empty", "socket"));
+	drop(&b);
+	return 0;
+}
+
+static int read_only_with_a_copy_on_write_directory(void)
+{
+	struct box b = { .e = ERR_INIT };
+	char dir[128];
+
+	NEED(mkdir(FMT(dir, "%s/cow", home), 0755) == 0 && write_at(dir, "f", "f\n") == 0);
+	if (make_box(&b, &(struct wish){ .uid = 1000, .cow = dir, .read_only = true }) < 0) {
+		NEED(b.e.reason == reason_by_name("layer_unsupported"));
+		drop(&b);
+		return SKIPPED;
+	}
+	NEED(start(&b) &&
+		says(&b, "echo g > g; rm f; touch /x 2>/dev/null || echo refused", "refused"));
+	NEED(changed(&b, ENGINE_CHANGES_COW, "A g\nD f\n") && stop(&b));
+	NEED(engine_native.seal(b.sb, &b.e) == 0 && start(&b) && says(&b, "ls", "g"));
+	drop(&b);
+	return 0;
+}
+
+/* As on kernels before 6.6, where tmpfs has no user.* attributes. */
+static int without_marks_layers_are_not_shared(void)
+{
+	struct box b = { .e = ERR_INIT };
+
+	NEED(make_box(&b, &(struct wish){ .uid = 1000 }) == 0);
+	b.sb->layers.marks = geteuid() == 0 ? MARKS_TRUSTED : MARKS_NONE;
+	NEED(start(&b) &&
+		says(&b, "echo origin > f; mkdir d; echo deep > d/g; echo kept > keep", ""));
+	NEED(stop(&b));
+	if (geteuid() == 0) {
+		NEED(engine_native.seal(b.sb, &b.e) == 0 && in_fork(&b, false, forked_alone) == 0);
+	} else {
+		NEED(engine_native.seal(b.sb, &b.e) < 0 &&
+			b.e.reason == reason_by_name("layer_unsupported"));
+		err_done(&b.e);
+		b.e = (struct err)ERR_INIT;
+		NEED(in_fork(&b, true, forked_alone) == 0);
+	}
+	drop(&b);
+	return 0;
+}
+
+/* Ended by SIGKILL, an owner takes its guest along, and a later sweep finds nothing of it. */
+static int nothing_outlives_its_owner(void)
+{
+	int told[2], status;
+	pid_t owner, guest = -1;
+
+	if (pipe2(told, O_CLOEXEC) < 0)
+		return FAILED;
+	owner = fork();
+	if (owner == 0) {
+		struct box b = { .e = ERR_INIT };
+
+		if (make_box(&b, &(struct wish){ .uid = 1000 }) == 0 && start(&b) &&
+			write(told[1], &b.sb->pid, sizeof b.sb->pid) == sizeof b.sb->pid)
+			(void)pause();
+		_exit(FAILED);
+	}
+	close_fd(told[1]);
+	if (read(told[0], &guest, sizeof guest) != sizeof guest)
+		return FAILED;
+	close_fd(told[0]);
+	if (kill(guest, 0) < 0 || kill(owner, SIGKILL) < 0 || waitpid(owner, &status, 0) != owner)
+		return FAILED;
+	for (int i = 0; i < 200; i++) {
+		if (kill(guest, 0) < 0 && errno == ESRCH)
+			return 0;
+		(void)usleep(10000);
+	}
+	return FAILED;
+}
+
 static int has_own_ids(struct box *b)
 {
 	uid_t other = b->sb->layers.n_sealed ? b->sb->layers.sealed_ids[0] : 0;
@@ -687,7 +778,7 @@ static int the_archive_says_what_changed(void)
 
 	NEED(make_box(&b, &(struct wish){ .uid = 1000 }) == 0 && start(&b));
 	NEED(says(&b,
-		"printf hello > a; ln -s a l; mkdir -p d; truncate -s 1m d/hole; rm -rf d/none",
+		"printf hello > a; ln -s a l; mkdir -p d; truncate -s 1m d/hole; echo secret > u; chmod 0 u; mkdir -m 0 v",
 		""));
 	NEED(changes(&b, ENGINE_CHANGES_CONTENT, &out) == 0);
 	archive_reader_init(&r);
@@ -698,7 +789,9 @@ static int the_archive_says_what_changed(void)
 			(void)buf_printf(&names, "%s %llu %u\n", r.entry.name,
 				(unsigned long long)r.entry.size, r.entry.uid);
 	NEED(archive_finish(&r));
-	NEED(strstr(names.data, geteuid() ? "workspace/a 5 0\n" : "workspace/a 5 1000\n"));
+	NEED(strstr(names.data, "workspace/a 5 1000\n") &&
+		strstr(names.data, "workspace/u 7 1000\n") &&
+		strstr(names.data, "workspace/v/ 0 1000\n"));
 	NEED(strstr(names.data, "workspace/d/hole 1048576"));
 	NEED(strstr(names.data, "workspace/l 0"));
 	NEED(out.len < 64 << 10);
@@ -817,6 +910,10 @@ TEST(links_in_a_layer_are_refused)
 TEST(a_mount_target_is_not_followed)
 TEST(a_copy_on_write_directory_stays_as_it_is)
 TEST(mounts_are_the_callers)
+TEST(a_socket_is_shown)
+TEST(read_only_with_a_copy_on_write_directory)
+TEST(without_marks_layers_are_not_shared)
+TEST(nothing_outlives_its_owner)
 TEST(a_fork_has_its_own_ids)
 TEST(a_pause_holds_everything)
 TEST(image_root)
@@ -841,6 +938,10 @@ int main(void)
 		cmocka_unit_test(test_a_mount_target_is_not_followed),
 		cmocka_unit_test(test_a_copy_on_write_directory_stays_as_it_is),
 		cmocka_unit_test(test_mounts_are_the_callers),
+		cmocka_unit_test(test_a_socket_is_shown),
+		cmocka_unit_test(test_read_only_with_a_copy_on_write_directory),
+		cmocka_unit_test(test_without_marks_layers_are_not_shared),
+		cmocka_unit_test(test_nothing_outlives_its_owner),
 		cmocka_unit_test(test_a_fork_has_its_own_ids),
 		cmocka_unit_test(test_a_pause_holds_everything),
 		cmocka_unit_test(test_image_root),
