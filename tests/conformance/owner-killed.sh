@@ -28,21 +28,36 @@ is 'rm' 0 "$rc"
 holds 'it is gone' unlisted "$sb"
 new --name one
 ok 'its name is free'
-# the client killed at each step of a creation; then the engine
-for who_dies in client engine; do
+bailey rm --force one
+
+# the client killed at each step of a creation, and the engine: it is nobody's child, so the reaper's
+engines() {
+	local p
+	for p in $(children_of "$PPID"); do
+		if [[ $(tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline") == *bailey-engine-* ]]; then
+			echo "$p"
+		fi
+	done
+}
+victims() {
+	if [ "$victim" = client ]; then
+		echo "$client"
+	else
+		engines
+	fi
+}
+for victim in client engine; do
 	for delay in 0.001 0.004 0.008 0.012 0.02 0.03 0.05; do
-		"$BAILEY" create >"$T/k.out" 2>/dev/null </dev/null &
-		p=$!
+		"$BAILEY" create >/dev/null 2>&1 </dev/null &
+		client=$!
 		sleep "$delay"
-		victim=$p
-		[ "$who_dies" = client ] || victim=$(children_of "$p")
-		for v in $victim; do
-			kill -KILL "$v" 2>/dev/null || true
+		for p in $(victims); do
+			kill -KILL "$p" 2>/dev/null || true
 		done
-		wait "$p" 2>/dev/null || true
+		wait "$client" 2>/dev/null || true
 	done
 	bailey ls --all
-	is "ls after creations whose $who_dies was killed" 0 "$rc"
+	is "ls after creations whose $victim was killed" 0 "$rc"
 done
 bailey prune
 is 'prune takes the rest' 0 "$rc"

@@ -63,7 +63,7 @@ sub wait_until {
 	my $until = time + $seconds;
 	until ($done->()) {
 		return 0 if time > $until;
-		select undef, undef, undef, 0.02;
+		select undef, undef, undef, 0.05;
 		reap();
 	}
 	return 1;
