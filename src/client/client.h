@@ -269,6 +269,10 @@ uint16_t get_le16(const uint8_t *p);
 uint32_t get_le32(const uint8_t *p);
 uint64_t get_le64(const uint8_t *p);
 
+/* A name (path: or one beneath a directory) that is empty, absolute, or has a part '.', '..' or nothing: joined to a path of
+ * the host it would lead elsewhere. */
+bool leads_out(const char *name, bool path);
+
 /* "key value" of a line; the escapes of the value are taken back in place. */
 bool line_split(char *line, char **ret_key, char **ret_value);
 
@@ -309,10 +313,13 @@ int sandbox_find(
 /* Removes runs/ID and the name that leads to it; only where no owner lives. */
 int run_remove(int sandboxes, const struct record *r, struct err *e);
 
-/* --- home.c and create.c ------------------------------------------------------------------------------------------- */
+/* --- home.c and engine.c ------------------------------------------------------------------------------------------- */
 
 /* The path of a program of Bailey's. */
 int client_program(const struct bailey *b, const char *name, char **ret, struct err *e);
+
+/* Starts the engine's program with a verb; fd becomes its descriptor 3.  It is not our child and outlives us. */
+int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e);
 
 /* Has the engine remove what dead owners of this home left on the host; does not wait for it. */
 int client_sweep(const struct bailey *b, struct err *e);

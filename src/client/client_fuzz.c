@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/control.h"
+#include "client/file.h"
 
 static int null_fd = -1;
 
@@ -32,11 +34,24 @@ static int event(void *arg, const struct bailey_event *e)
 	return 0;
 }
 
+/* Both kinds of records; whatever parses keeps its promises. */
 static int piece(void *arg, uint8_t *p, size_t n, struct err *e)
 {
+	char path[WIRE_MAX_PATH + 1];
+	struct bailey_change change;
+	struct bailey_entry entry;
+	struct entry_text text;
+
 	(void)arg;
-	(void)e;
-	return n > 65536 || (n > 2 && get_le16(p) != n) ? -1 : 0;
+	if (n > 65535 || get_le16(p) != n)
+		__builtin_trap();
+	if (entry_parse(p, n, n & 1, &text, &entry, e) == 0 &&
+		(!*entry.name || *entry.name == '/' || strcmp(entry.name, "..") == 0 ||
+			strstr(entry.name, "/../") || strlen(entry.name) > WIRE_MAX_PATH))
+		__builtin_trap();
+	if (change_parse(p, n, path, &change, e) == 0 && (!*path || *path == '/'))
+		__builtin_trap();
+	return 0;
 }
 
 /* Takes `data` in two parts: pieces are cut anywhere. */

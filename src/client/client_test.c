@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "client/test_engine.h"
+#include "client/engine_test.h"
 #include "spec/spec.h"
 
 /* --- commands --- */

@@ -259,21 +259,33 @@ struct change_reader {
 };
 
 /* u16 length, u8 kind, u32 mode, u64 size, path */
+int change_parse(const uint8_t *p, size_t n, char path[static WIRE_MAX_PATH + 1],
+	struct bailey_change *ret, struct err *e)
+{
+	const size_t len = n < CHANGE_FIXED ? 0 : n - CHANGE_FIXED;
+
+	if (!len || len > WIRE_MAX_PATH || !memchr("AMD", p[2], 3))
+		return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: a record is wrong");
+	memcpy(path, p + CHANGE_FIXED, len);
+	path[len] = '\0';
+	if (strlen(path) != len || leads_out(path, true))
+		return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: a record is wrong");
+	*ret = (struct bailey_change){ .size_of = sizeof *ret,
+		.kind = (char)p[2],
+		.mode = get_le32(p + 3),
+		.size = get_le64(p + 7),
+		.path = path };
+	return 0;
+}
+
 static int take_change(void *arg, uint8_t *p, size_t n, struct err *e)
 {
 	struct change_reader *r = arg;
 	char path[WIRE_MAX_PATH + 1];
-	struct bailey_change change = { .size_of = sizeof change, .path = path };
-	const size_t len = n < CHANGE_FIXED ? 0 : n - CHANGE_FIXED;
+	struct bailey_change change;
 
-	if (!len || len > WIRE_MAX_PATH || memchr(p + CHANGE_FIXED, '\0', len) ||
-		p[CHANGE_FIXED] == '/' || !memchr("AMD", p[2], 3))
-		return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: a record is wrong");
-	memcpy(path, p + CHANGE_FIXED, len);
-	path[len] = '\0';
-	change.kind = (char)p[2];
-	change.mode = get_le32(p + 3);
-	change.size = get_le64(p + 7);
+	if (change_parse(p, n, path, &change, e) < 0)
+		return -1;
 	return r->fn(r->arg, &change) != 0;
 }
 

@@ -10,7 +10,7 @@
 #include "client/client.h"
 
 enum { DEFAULT_MAX = 1000000, DEFAULT_MATCHES = 10000, DEFAULT_MAX_SIZE = 16 << 20 };
-enum { LIST_FIXED = 32, MAX_NAME = WIRE_MAX_PATH };
+enum { LIST_FIXED = 32 };
 
 int file_path(const char *path, struct err *e)
 {
@@ -116,58 +116,53 @@ static int bad_record(struct err *e)
 	return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: a record is wrong");
 }
 
-/* A name in the directory, or a path beneath it: nothing that leads out, in case it is joined to one of the host's. */
-static bool leads_out(const char *name, bool path)
-{
-	for (const char *part = name;; part++) {
-		const size_t n = strcspn(part, "/");
-
-		if (n == 0 || (n <= 2 && strncmp(part, "..", n) == 0))
-			return true;
-		part += n;
-		if (!*part)
-			return false;
-		if (!path)
-			return true;
-	}
-}
-
 /* u16 length, mode, uid, gid, u64 size, mtime, u16 name length, name, target */
-static int take_entry(void *arg, uint8_t *p, size_t n, struct err *e)
+int entry_parse(const uint8_t *p, size_t n, bool path, struct entry_text *text,
+	struct bailey_entry *ret, struct err *e)
 {
-	struct entries *l = arg;
-	char name[MAX_NAME + 1], more[MAX_NAME + 1];
-	struct bailey_entry entry = {
-		.size_of = sizeof entry, .name = name, .target = "", .text = ""
-	};
-	size_t name_len, more_len;
+	size_t name_len = n < LIST_FIXED ? 0 : get_le16(p + 30), more_len;
 
-	if (n < LIST_FIXED)
-		return bad_record(e);
-	name_len = get_le16(p + 30);
 	if (!name_len || name_len > n - LIST_FIXED)
 		return bad_record(e);
 	more_len = n - LIST_FIXED - name_len;
-	if (name_len > MAX_NAME || more_len > MAX_NAME || memchr(p + LIST_FIXED, '\0', name_len))
+	if (name_len >= sizeof text->name || more_len >= sizeof text->more ||
+		memchr(p + LIST_FIXED, '\0', name_len))
 		return bad_record(e);
-	memcpy(name, p + LIST_FIXED, name_len);
-	name[name_len] = '\0';
-	if (leads_out(name, l->search))
+	memcpy(text->name, p + LIST_FIXED, name_len);
+	text->name[name_len] = '\0';
+	if (leads_out(text->name, path))
 		return bad_record(e);
-	memcpy(more, p + LIST_FIXED + name_len, more_len);
-	more[more_len] = '\0';
-	entry.mode = get_le32(p + 2);
-	entry.uid = get_le32(p + 6);
-	entry.gid = get_le32(p + 10);
-	entry.size = get_le64(p + 14);
-	entry.mtime_ns = (int64_t)get_le64(p + 22);
+	memcpy(text->more, p + LIST_FIXED + name_len, more_len);
+	text->more[more_len] = '\0';
+	*ret = (struct bailey_entry){ .size_of = sizeof *ret,
+		.name = text->name,
+		.mode = get_le32(p + 2),
+		.uid = get_le32(p + 6),
+		.gid = get_le32(p + 10),
+		.size = get_le64(p + 14),
+		.mtime_ns = (int64_t)get_le64(p + 22),
+		.target = text->more,
+		.text = "",
+		.text_size = more_len };
+	return 0;
+}
+
+static int take_entry(void *arg, uint8_t *p, size_t n, struct err *e)
+{
+	struct entries *l = arg;
+	struct entry_text text;
+	struct bailey_entry entry;
+
+	if (entry_parse(p, n, l->search, &text, &entry, e) < 0)
+		return -1;
 	if (l->text) {
+		/* a matching line: its number stands in the place of the size */
 		entry.line = entry.size;
 		entry.size = 0;
-		entry.text = more;
-		entry.text_size = more_len;
+		entry.text = text.more;
+		entry.target = "";
 	} else {
-		entry.target = more;
+		entry.text_size = 0;
 	}
 	return l->fn(l->arg, &entry) != 0;
 }

@@ -19,3 +19,10 @@ int put_tar(struct stream *st, bool in, const char *path, unsigned flags, struct
 /* Sends n bytes as they find room; stops early, without an error, when the answer came already. */
 int stream_send_all(struct stream *st, const void *data, size_t n, const char *what,
 	const char *path, struct err *e);
+
+/* A record of LIST or SEARCH; *ret points into *text.  path: the name may be one beneath the directory. */
+struct entry_text {
+	char name[WIRE_MAX_PATH + 1], more[WIRE_MAX_PATH + 1];
+};
+int entry_parse(const uint8_t *p, size_t n, bool path, struct entry_text *text,
+	struct bailey_entry *ret, struct err *e);

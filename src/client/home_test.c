@@ -1,7 +1,7 @@
 #include <sys/inotify.h>
 
 #include "base/clock.h"
-#include "client/test_engine.h"
+#include "client/engine_test.h"
 
 /* A pid that was there and is not any more. */
 static pid_t dead_pid(void)

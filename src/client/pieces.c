@@ -139,6 +139,21 @@ int pieces_read_fd(struct pieces *s, int fd, uint64_t timeout_ms, struct err *e)
 	return 0;
 }
 
+bool leads_out(const char *name, bool path)
+{
+	for (const char *part = name;; part++) {
+		const size_t n = strcspn(part, "/");
+
+		if (n == 0 || (n <= 2 && strncmp(part, "..", n) == 0))
+			return true;
+		part += n;
+		if (!*part)
+			return false;
+		if (!path)
+			return true;
+	}
+}
+
 static void unescape(char *value)
 {
 	char *to = value;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "client/test_engine.h"
+#include "client/engine_test.h"
 
 /* --- connections --- */
 

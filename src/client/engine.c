@@ -1,0 +1,93 @@
+/* Owns starting the engine's program for a home.  Called by create.c and list.c.
+ *
+ * The engine gets what it needs of the environment and nothing more: it lives as long as the sandbox does, and the host's
+ * variables often hold secrets. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "client/client.h"
+
+/* Its programs and files; the user's systemd, which may have to delegate a cgroup. */
+static const char *const passed[] = { "PATH", "HOME", "LANG", "XDG_RUNTIME_DIR",
+	"DBUS_SESSION_BUS_ADDRESS", "BAILEY_LIBEXEC", "BAILEY_IDS_BASE", "BAILEY_IDS_COUNT",
+	"BAILEY_CGROUP_PARENT", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS" };
+
+enum { MAX_ENV = sizeof passed / sizeof *passed + 6 };
+
+struct environment {
+	char *v[MAX_ENV];
+	unsigned n;
+};
+
+static void environment_done(struct environment *env)
+{
+	for (unsigned i = 0; i < env->n; i++)
+		free(env->v[i]);
+}
+
+/* Replaces what was passed on under the same name. */
+static void put(struct environment *env, const char *name, char *entry)
+{
+	for (unsigned i = 0; i < env->n; i++) {
+		const char *rest = str_after(env->v[i], name);
+
+		if (rest && *rest == '=') {
+			free(env->v[i]);
+			env->v[i] = entry;
+			return;
+		}
+	}
+	env->v[env->n++] = entry;
+}
+
+static void fill(struct environment *env, const struct bailey *b)
+{
+	for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
+		const char *value = secure_getenv(passed[i]);
+
+		if (value)
+			put(env, passed[i], xasprintf("%s=%s", passed[i], value));
+	}
+	put(env, "BAILEY_HOME", xasprintf("BAILEY_HOME=%s", b->home));
+	if (b->libexec)
+		put(env, "BAILEY_LIBEXEC", xasprintf("BAILEY_LIBEXEC=%s", b->libexec));
+	if (b->cgroup_parent)
+		put(env, "BAILEY_CGROUP_PARENT",
+			xasprintf("BAILEY_CGROUP_PARENT=%s", b->cgroup_parent));
+	if (b->ids_base)
+		put(env, "BAILEY_IDS_BASE", xasprintf("BAILEY_IDS_BASE=%u", b->ids_base));
+	if (b->ids_count)
+		put(env, "BAILEY_IDS_COUNT", xasprintf("BAILEY_IDS_COUNT=%u", b->ids_count));
+	env->v[env->n] = NULL;
+}
+
+int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e)
+{
+	_cleanup_(environment_done) struct environment env = { .n = 0 };
+	_cleanup_free_ char *program = NULL, *word = xstrdup(verb);
+	char *argv[3];
+
+	if (client_program(b, "bailey-engine-native", &program, e) < 0)
+		return -1;
+	argv[0] = program;
+	argv[1] = word;
+	argv[2] = NULL;
+	fill(&env, b);
+	if (spawn_detached(argv, env.v, fd, e) == 0)
+		return 0;
+	if (e->sys_errno == ENOENT)
+		(void)err_remedy(e,
+			"Reinstall Bailey, or name the directory of its programs with "
+			"BAILEY_LIBEXEC.");
+	return -1;
+}
+
+int client_sweep(const struct bailey *b, struct err *e)
+{
+	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "open '/dev/null'");
+	return engine_spawn(b, "sweep", null, e);
+}
