@@ -1,13 +1,14 @@
 /* A guest for layers_test.c: takes connections as bailey-guest does, and runs each line that comes over one in a shell as the
- * workload.  What it answers is the command's output, a NUL byte and the exit status.  Static: some images have no libc. */
+ * workload.  What it answers is the command's output, a NUL byte and the exit status.  Static, since an image may have no libc, and of nothing
+ * but wire/, since it is built without a sanitizer. */
 #include <grp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include "base/fd.h"
-#include "base/str.h"
 #include "wire/wire.h"
 
 static struct wire_session session;
@@ -35,9 +36,11 @@ static void run_line(int fd)
 	}
 	(void)waitpid(pid, &status, 0);
 	end[0] = '\0';
-	str_format(end + 1, sizeof end - 1, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : 255);
-	(void)write_all(fd, end, 1 + strlen(end + 1));
-	close_fd(fd);
+	n = 1 +
+		(size_t)snprintf(end + 1, sizeof end - 1, "%d",
+			WIFEXITED(status) ? WEXITSTATUS(status) : 255);
+	(void)!write(fd, end, n);
+	(void)close(fd);
 }
 
 /* One frame of at most sizeof buffer bytes, and the descriptor that came with it; 0 at the end. */
@@ -84,8 +87,7 @@ int main(void)
 		struct wire_connect connection;
 
 		if (wire_get_session(&f, &session) &&
-			write_all(WIRE_CONTROL_FD, out, wire_put_hello(out, sizeof out, &hello)) <
-				0)
+			write(WIRE_CONTROL_FD, out, wire_put_hello(out, sizeof out, &hello)) <= 0)
 			return 1;
 		if (!wire_get_connect(&f, &connection) || fd < 0)
 			continue;
@@ -93,7 +95,8 @@ int main(void)
 			run_line(fd);
 			_exit(0);
 		}
-		fd = close_fd(fd);
+		(void)close(fd);
+		fd = -1;
 	}
 	return 0;
 }
