@@ -40,18 +40,6 @@ void request_done(struct run_request *r)
 		r->binds[i].fd = close_fd(r->binds[i].fd);
 }
 
-static int open_admitted(const struct admit *a, int *ret, struct err *e)
-{
-	int r;
-
-	(void)pthread_mutex_lock(&admit_lock);
-	/* a program that lives on must see what has become forbidden since */
-	admit_forget();
-	r = admit_open(a, ret, e);
-	(void)pthread_mutex_unlock(&admit_lock);
-	return r;
-}
-
 static int add_env(struct request_strings *s, const char *entry, struct err *e)
 {
 	const char *eq = strchr(entry, '=');
@@ -102,7 +90,7 @@ static int add_bind(struct run_request *r, const struct admit *a, const char *ta
 	if (strlen(target) >= sizeof b->target)
 		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
 			"use mount target '%.64s...': too long", target);
-	if (open_admitted(a, &b->fd, e) < 0)
+	if (admit_open(a, &b->fd, e) < 0)
 		return -1;
 	b->kind = kind;
 	b->writable = a->writable;
@@ -197,7 +185,7 @@ static int fill_image(struct run_request *r, const char *home,
 	if (!o->image || streq(o->image, "host"))
 		return 0;
 	if (strchr(o->image, '/')) {
-		if (open_admitted(&a, &r->image_fd, e) < 0)
+		if (admit_open(&a, &r->image_fd, e) < 0)
 			return -1;
 		return check_root(r->image_fd, o->image, e);
 	}
@@ -247,8 +235,7 @@ static void fill_limits(struct run_request *r, const struct bailey_create_option
 	r->allow_setgid = o->flags & BAILEY_ALLOW_SETGID;
 }
 
-int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,
-	struct request_strings *own, struct err *e)
+void request_init(struct run_request *r, struct request_strings *own)
 {
 	memset(r, 0, sizeof *r);
 	memset(own, 0, sizeof *own);
@@ -256,14 +243,32 @@ int request_fill(struct run_request *r, const char *home, const struct bailey_cr
 	r->image_fd = r->image_lock_fd = -1;
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		r->binds[i].fd = -1;
-	r->workdir = o->workdir;
-	fill_limits(r, o);
-	if (o->network && !streq(o->network, "none"))
-		return err_set(e, R_NETWORK_UNSUPPORTED, 0,
-			"use network '%.64s': only 'none' exists", o->network);
+}
+
+static int fill_paths(struct run_request *r, const char *home,
+	const struct bailey_create_options *o, struct request_strings *own, struct err *e)
+{
 	if (fill_image(r, home, o, own, e) < 0 || fill_user(r, o->user, &own->image, e) < 0 ||
 		fill_env(r, o, own, e) < 0 || fill_workspace(r, o, own, e) < 0 ||
 		fill_mounts(r, o, e) < 0)
 		return -1;
 	return fill_socket(r, o, e);
+}
+
+int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,
+	struct request_strings *own, struct err *e)
+{
+	int result;
+
+	r->workdir = o->workdir;
+	fill_limits(r, o);
+	if (o->network && !streq(o->network, "none"))
+		return err_set(e, R_NETWORK_UNSUPPORTED, 0,
+			"use network '%.64s': only 'none' exists", o->network);
+	(void)pthread_mutex_lock(&admit_lock);
+	/* a program that lives on must see what has become forbidden since */
+	admit_forget();
+	result = fill_paths(r, home, o, own, e);
+	(void)pthread_mutex_unlock(&admit_lock);
+	return result;
 }

@@ -14,8 +14,11 @@ struct request_strings {
 void request_strings_done(struct request_strings *s);
 #define _cleanup_request_strings_ _cleanup_(request_strings_done)
 
+/* Both empty; needed before request_fill() and whatever releases them. */
+void request_init(struct run_request *r, struct request_strings *own);
+
 /* Opens every path of the host that the options name, once, with this process's own rights, and checks what may be shown.
- * home: where images are looked up.  *ret_own is empty before.  Release both, also after a failure. */
+ * home: where images are looked up.  Release both, also after a failure. */
 int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,
-	struct request_strings *ret_own, struct err *e);
+	struct request_strings *own, struct err *e);
 void request_done(struct run_request *r);

@@ -95,7 +95,7 @@ static int prepare(struct run *r, char **argv, bool tty, struct err *e)
 			xasprintf("TERM=%s", term && !str_has_control(term) ? term : "dumb");
 	if (result == 0)
 		result = profile_run(&r->spec, &req, &r->env, e);
-	run_request_done(&req);
+	request_done(&req);
 	if (result < 0)
 		return -1;
 	for (unsigned i = 0; i < r->spec.n_binds; i++)
@@ -391,7 +391,7 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 	r.workspace_fd = r.signals = -1;
 	r.ops = &engine_native;
 	spec_init(&r.spec);
-	image_init(&r.strings.image);
+	image_init(&r.strings.request.image);
 	if (tty && o->json && o->origin[OPTION_json_fd].kind != ORIGIN_FLAG)
 		return err_set(e, R_USAGE, 0,
 			"use '--tty' with '--json': a terminal's output can't be captured");

@@ -7,25 +7,37 @@
 #include <termios.h>
 
 #include "base/buf.h"
+#include "client/request.h"
 #include "config/options.h"
 #include "engine/engine.h"
-#include "image/image.h"
 #include "spec/profile.h"
 
 /* --- run_request.c ------------------------------------------------------------------------------------------------ */
 
+/* What the options of a new sandbox point to; its declarer's. */
+struct create_strings {
+	struct strlist env; /* a NULL stands behind the last */
+	char *workspace;
+	struct bailey_mount mounts[SPEC_MAX_BINDS];
+	unsigned n_mounts;
+};
+void create_strings_done(struct create_strings *s);
+
+/* The options that `run` and `create` share.  cow: a workspace may end in ":cow".  *ret points into *ret_own and *o. */
+int create_options_fill(struct bailey_create_options *ret, const struct options *o, bool cow,
+	struct create_strings *ret_own, struct err *e);
+
 /* What a request's strings point to; it outlives the spec that is made from the request. */
 struct run_strings {
-	struct strlist env;
-	struct image image; /* of the store; empty for any other */
-	char **command;     /* the image's, when the caller gave none */
+	struct create_strings texts;
+	struct request_strings request;
+	char **command; /* the image's, when the caller gave none */
 };
 
 /* Opens every client path once and fills the request.  argv: NULL for the image's own command. */
 int run_request_fill(struct run_request *r, const struct options *o, char **argv,
 	struct run_strings *ret_strings, struct err *e);
 void run_strings_done(struct run_strings *s);
-void run_request_done(struct run_request *r);
 void strlist_done(struct strlist *l);
 
 /* --- run_io.c ------------------------------------------------------------------------------------------------------ */

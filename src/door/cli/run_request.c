@@ -1,13 +1,12 @@
-/* From options to a run_request.  This is the only place where a path that the user names is opened. */
+/* From the texts of the command line to the options of a new sandbox, and for `run` to its request.  What paths lead to is
+ * looked at in client/request.c. */
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/str.h"
 #include "door/cli/run.h"
-#include "launcher/admit.h"
 
 enum { ENV_FILE_MAX = 4 << 20 };
 
@@ -19,10 +18,19 @@ void strlist_done(struct strlist *l)
 	*l = (struct strlist){ NULL, 0 };
 }
 
-void run_strings_done(struct run_strings *s)
+void create_strings_done(struct create_strings *s)
 {
 	strlist_done(&s->env);
-	image_done(&s->image);
+	free(s->workspace);
+	for (unsigned i = 0; i < s->n_mounts; i++)
+		free((void *)(uintptr_t)s->mounts[i].source);
+	*s = (struct create_strings){ .n_mounts = 0 };
+}
+
+void run_strings_done(struct run_strings *s)
+{
+	create_strings_done(&s->texts);
+	request_strings_done(&s->request);
 	free(s->command);
 	s->command = NULL;
 }
@@ -85,145 +93,103 @@ static int read_env_file(struct strlist *l, const char *path, struct err *e)
 	return 0;
 }
 
-/* The image's own first: what the caller sets comes on top. */
-static int fill_env(
-	struct run_request *r, const struct options *o, struct run_strings *own, struct err *e)
+/* The last entry is a NULL that the list doesn't count. */
+static int fill_env(const struct options *o, struct strlist *env, struct err *e)
 {
-	struct strlist *env = &own->env;
+	char **grown;
 
-	for (unsigned i = 0; i < own->image.env.n; i++)
-		if (add_env(env, own->image.env.v[i], e) < 0)
-			return err_wrap(e, "image '%s'", own->image.name);
 	if (o->env_file && read_env_file(env, o->env_file, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < o->env.n; i++)
 		if (add_env(env, o->env.v[i], e) < 0)
 			return -1;
-	r->env = env->v;
-	r->n_env = env->n;
+	grown = realloc(env->v, (env->n + 1) * sizeof *grown);
+	if (!grown)
+		abort();
+	env->v = grown;
+	env->v[env->n] = NULL;
 	return 0;
 }
 
-/* Cuts ":rw" or ":ro" off the end; true when there was one. */
-static bool cut_mode(char *text, bool *ret_writable)
+/* Cuts ":ro", ":rw" or, where that may be, ":cow" off the end. */
+static void cut_mode(char *text, bool cow, enum bailey_mode *ret)
 {
-	size_t n = strlen(text);
+	static const struct {
+		const char *text;
+		enum bailey_mode mode;
+	} modes[] = { { ":ro", BAILEY_RO }, { ":rw", BAILEY_RW }, { ":cow", BAILEY_COW } };
+	const size_t n = strlen(text);
 
-	if (n < 3 || text[n - 3] != ':' || text[n - 2] != 'r' ||
-		(text[n - 1] != 'w' && text[n - 1] != 'o'))
-		return false;
-	*ret_writable = text[n - 1] == 'w';
-	text[n - 3] = '\0';
-	return true;
+	for (size_t i = 0; i < (cow ? 3u : 2u); i++) {
+		const size_t len = strlen(modes[i].text);
+
+		if (n < len || !streq(text + n - len, modes[i].text))
+			continue;
+		text[n - len] = '\0';
+		*ret = modes[i].mode;
+		return;
+	}
 }
 
-static int add_bind(struct run_request *r, const struct admit *a, const char *target,
-	enum spec_bind_kind kind, struct err *e)
-{
-	struct spec_bind *b = &r->binds[r->n_binds];
-
-	if (r->n_binds == SPEC_MAX_BINDS)
-		return err_set(e, R_OUT_OF_RANGE, 0, "mount '%s': over %d mounts", a->path,
-			SPEC_MAX_BINDS);
-	if (strlen(target) >= sizeof b->target)
-		return err_set(e, R_MOUNT_TARGET_INVALID, 0,
-			"use mount target '%.64s...': too long", target);
-	if (admit_open(a, &b->fd, e) < 0)
-		return -1;
-	b->kind = kind;
-	b->writable = a->writable;
-	b->idmap = geteuid() == 0;
-	str_format(b->target, sizeof b->target, "%s", target);
-	r->n_binds++;
-	return 0;
-}
-
-static int fill_workspace(struct run_request *r, const struct options *o, struct err *e)
-{
-	_cleanup_free_ char *dir = NULL;
-	struct admit a = { .use = ADMIT_WORKSPACE, .allow_root_owned = o->root_workspace };
-
-	if (!o->workspace)
-		return 0;
-	dir = xstrdup(o->workspace);
-	(void)cut_mode(dir, &a.writable);
-	a.path = dir;
-	r->has_workspace = true;
-	return add_bind(r, &a, "/workspace", BIND_DIR, e);
-}
-
-static int fill_mount(
-	struct run_request *r, const struct options *o, const char *text, struct err *e)
+static int add_mount(struct create_strings *own, const char *text, struct err *e)
 {
 	_cleanup_free_ char *source = xstrdup(text);
-	struct admit a = {
-		.use = ADMIT_MOUNT, .path = source, .allow_root_owned = o->root_workspace
-	};
+	struct bailey_mount m = { .mode = BAILEY_RO };
 	char *colon;
 
-	(void)cut_mode(source, &a.writable);
+	if (own->n_mounts == SPEC_MAX_BINDS)
+		return err_set(e, R_OUT_OF_RANGE, 0, "mount '%.128s': over %d mounts", text,
+			SPEC_MAX_BINDS);
+	cut_mode(source, false, &m.mode);
 	colon = strrchr(source, ':');
 	if (!colon || colon == source || !colon[1])
 		return err_set(
 			e, R_BAD_VALUE, 0, "read mount '%.128s': not SRC:DST or SRC:DST:rw", text);
 	*colon = '\0';
-	if (spec_check_target(colon + 1, e) < 0)
-		return -1;
-	return add_bind(r, &a, colon + 1, BIND_DIR, e);
-}
-
-static int fill_socket(struct run_request *r, const struct options *o, struct err *e)
-{
-	const struct admit a = { .use = ADMIT_SOCKET, .path = o->model_socket, .writable = true };
-
-	if (!o->model_socket)
-		return 0;
-	r->model_relay = true;
-	return add_bind(r, &a, SPEC_MODEL_SOCKET, BIND_SOCKET, e);
-}
-
-static int open_directory(struct run_request *r, const struct options *o, struct err *e)
-{
-	const struct admit a = { .use = ADMIT_IMAGE, .path = o->image };
-	struct stat st;
-
-	if (admit_open(&a, &r->image_fd, e) < 0)
-		return -1;
-	if (fstatat(r->image_fd, "usr", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-		fstatat(r->image_fd, "bin", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_set(e, R_IMAGE_INVALID, 0,
-			"use image '%s': neither 'usr' nor 'bin' is in it", o->image);
+	m.target = colon + 1;
+	m.source = move_ptr(source);
+	own->mounts[own->n_mounts++] = m;
 	return 0;
 }
 
-/* 'host', a directory by a path, else a name in the store. */
-static int fill_image(
-	struct run_request *r, const struct options *o, struct run_strings *own, struct err *e)
+int create_options_fill(struct bailey_create_options *ret, const struct options *o, bool cow,
+	struct create_strings *own, struct err *e)
 {
-	_cleanup_free_ char *home = NULL;
-	struct image *i = &own->image;
-
-	if (!o->image || streq(o->image, "host"))
-		return 0;
-	if (strchr(o->image, '/'))
-		return open_directory(r, o, e);
-	if (home_path(&home, e) < 0 || image_open(home, o->image, i, e) < 0)
+	*ret = (struct bailey_create_options)BAILEY_CREATE_OPTIONS_INIT;
+	*own = (struct create_strings){ .n_mounts = 0 };
+	ret->flags = (o->unlimited ? BAILEY_UNLIMITED : 0u) |
+		(o->allow_setgid ? BAILEY_ALLOW_SETGID : 0u) |
+		(o->root_workspace ? BAILEY_ROOT_WORKSPACE : 0u);
+	ret->image = o->image;
+	ret->workdir = o->workdir;
+	/* the default gives way to the image's own user */
+	ret->user = o->origin[OPTION_user].kind == ORIGIN_DEFAULT ? NULL : o->user;
+	ret->network = o->network;
+	ret->model_socket = o->model_socket;
+	ret->memory = o->memory;
+	ret->cpu_millis = o->cpus;
+	ret->pids = (uint32_t)o->pids;
+	ret->tmp_size = o->tmp_size;
+	if (fill_env(o, &own->env, e) < 0)
 		return -1;
-	r->image_fd = move_fd(&i->root_fd);
-	r->image_lock_fd = move_fd(&i->lock_fd);
-	if (!r->workdir && !o->workspace)
-		r->workdir = i->workdir;
-	if (i->has_user && o->origin[OPTION_user].kind == ORIGIN_DEFAULT) {
-		r->uid = (uid_t)i->uid;
-		r->gid = (gid_t)i->gid;
+	ret->env = (const char *const *)own->env.v;
+	if (o->workspace) {
+		own->workspace = xstrdup(o->workspace);
+		cut_mode(own->workspace, cow, &ret->workspace_mode);
+		ret->workspace = own->workspace;
 	}
+	for (unsigned i = 0; i < o->mount.n; i++)
+		if (add_mount(own, o->mount.v[i], e) < 0)
+			return -1;
+	ret->mounts = own->mounts;
+	ret->n_mounts = own->n_mounts;
 	return 0;
 }
 
 /* No command: the image's, entrypoint and arguments. */
 static int fill_command(struct run_request *r, struct run_strings *own, struct err *e)
 {
-	const struct image *i = &own->image;
+	const struct image *i = &own->request.image;
 	size_t n = (size_t)i->entrypoint.n + i->cmd.n;
 
 	if (r->argv)
@@ -245,56 +211,17 @@ static int fill_command(struct run_request *r, struct run_strings *own, struct e
 	return 0;
 }
 
-static int fill_user(struct run_request *r, const char *text, struct err *e)
-{
-	_cleanup_free_ char *copy = xstrdup(text);
-	char *colon = strchr(copy, ':');
-	uint64_t uid, gid;
-
-	if (colon)
-		*colon++ = '\0';
-	if (parse_u64(copy, 0, 65534, "user", &uid, e) < 0 ||
-		parse_u64(colon ? colon : copy, 0, 65534, "group", &gid, e) < 0)
-		return -1;
-	r->uid = (uid_t)uid;
-	r->gid = (gid_t)gid;
-	return 0;
-}
-
 int run_request_fill(struct run_request *r, const struct options *o, char **argv,
 	struct run_strings *own, struct err *e)
 {
-	memset(r, 0, sizeof *r);
-	r->image_fd = r->image_lock_fd = -1;
-	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
-		r->binds[i].fd = -1;
-	r->argv = argv;
-	r->workdir = o->workdir;
-	r->allow_setgid = o->allow_setgid;
-	r->tmp_size = o->tmp_size;
-	r->limits = (struct spec_limits){ .memory_bytes = o->memory,
-		.cpu_millis = o->cpus,
-		.pids = (uint32_t)o->pids,
-		.timeout_ms = o->timeout,
-		.unlimited = o->unlimited };
-	if (!streq(o->network, "none"))
-		return err_set(e, R_NETWORK_UNSUPPORTED, 0,
-			"use network '%.64s': only 'none' exists", o->network);
-	if (fill_user(r, o->user, e) < 0 || fill_image(r, o, own, e) < 0 ||
-		fill_command(r, own, e) < 0 || fill_env(r, o, own, e) < 0 ||
-		fill_workspace(r, o, e) < 0)
-		return -1;
-	for (unsigned i = 0; i < o->mount.n; i++)
-		if (fill_mount(r, o, o->mount.v[i], e) < 0)
-			return -1;
-	return fill_socket(r, o, e);
-}
+	_cleanup_free_ char *home = NULL;
+	struct bailey_create_options c;
 
-void run_request_done(struct run_request *r)
-{
-	r->image_fd = close_fd(r->image_fd);
-	if (r->image_lock_fd > 0)
-		r->image_lock_fd = close_fd(r->image_lock_fd);
-	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
-		r->binds[i].fd = close_fd(r->binds[i].fd);
+	request_init(r, &own->request);
+	if (create_options_fill(&c, o, false, &own->texts, e) < 0 || home_path(&home, e) < 0 ||
+		request_fill(r, home, &c, &own->request, e) < 0)
+		return -1;
+	r->argv = argv;
+	r->limits.timeout_ms = o->timeout;
+	return fill_command(r, own, e);
 }
