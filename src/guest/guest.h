@@ -23,13 +23,30 @@ enum {
 
 int guest_main(int argc, char **argv, char **env);
 
+/* Without arguments the guest serves a session (session.c). */
+int session_main(char **env);
+
 /* Starts argv as the workload; returns its pid, or -errno of what failed.  Runs in the guest before any relay. */
 long guest_spawn(const struct wire_exec *exec, char **argv, char **env);
+
+/* What a command of a session has beyond that. */
+struct guest_place {
+	int fd[3];       /* become its standard streams */
+	const char *dir; /* working directory; empty: the guest's */
+	uint32_t umask;
+};
+/* As guest_spawn, onto a stack of the caller's. */
+long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, char **env,
+	const struct guest_place *place);
+
+/* clone(flags) onto a new stack, where fn(arg) is called and must not return.  Returns in the parent only. */
+long guest_clone(void *stack_end, long flags, void (*fn)(void *), void *arg);
 
 /* The relay.  relay_open listens (0 or -errno); relay_poll fills at most RELAY_MAX_POLL entries and says how many;
  * relay_serve acts on them.  relay_waiting: a connection to the socket waits for room and wants a call within 50 ms. */
 struct relay_ids {
 	uint32_t uid, gid;
+	bool standing; /* the guest touches files as the workload anyway */
 };
 long relay_open(struct relay_ids ids);
 size_t relay_poll(struct pollfd *fds);
@@ -38,3 +55,7 @@ bool relay_waiting(void);
 
 /* Makes the parent's death ours again: every change of credentials clears it. */
 void guest_arm_parent_death(void);
+
+/* PTRACE_TRACEME makes a process of ours the tracer of whoever it is the parent of: lets it run on.  Is `status`, which
+ * wait4 gave, of that kind? */
+bool guest_let_go(long pid, int status);

@@ -149,10 +149,14 @@ static void open_deadline(void)
 		sys_exit(GUEST_EXIT_BROKEN);
 }
 
-/* PTRACE_TRACEME makes PID 1 the tracer of whoever it is the parent of: let it run on. */
-static void let_go(long pid, int sig)
+bool guest_let_go(long pid, int status)
 {
+	int sig = status >> 8 & 0xff;
+
+	if ((status & 0xff) != 0x7f)
+		return false;
 	(void)sys4(SYS_ptrace, PTRACE_DETACH, pid, 0, sig == SIGTRAP ? 0 : sig);
+	return true;
 }
 
 /* Reaps everything that died; ends the sandbox when the command itself did. */
@@ -164,11 +168,7 @@ static void reap(void)
 
 		if (pid <= 0)
 			return;
-		if ((status & 0xff) == 0x7f) {
-			let_go(pid, status >> 8 & 0xff);
-			continue;
-		}
-		if (pid != g.child)
+		if (guest_let_go(pid, status) || pid != g.child)
 			continue;
 		if ((status & 0x7f) == 0)
 			send_exited(WIRE_HOW_EXITED, (uint32_t)(status >> 8) & 0xff);
@@ -224,11 +224,11 @@ int guest_main(int argc, char **argv, char **env)
 {
 	struct wire_frame f;
 
-	if (argc < 2)
-		return GUEST_EXIT_BROKEN;
 	(void)sys5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)sys5(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	guest_arm_parent_death();
+	if (argc < 2)
+		return session_main(env);
 	next_frame(&f);
 	if (!wire_get_hello(&f, &g.hello))
 		return GUEST_EXIT_BROKEN;
@@ -238,7 +238,7 @@ int guest_main(int argc, char **argv, char **env)
 	open_signals();
 	open_deadline();
 	if (g.exec.flags & WIRE_EXEC_RELAY) {
-		long r = relay_open((struct relay_ids){ g.exec.uid, g.exec.gid });
+		long r = relay_open((struct relay_ids){ g.exec.uid, g.exec.gid, false });
 
 		if (r < 0) {
 			send_exited(WIRE_HOW_NOT_STARTED, (uint32_t)-r);

@@ -71,12 +71,16 @@ static int dial(void)
 
 	if (fd < 0)
 		return fd;
-	(void)sys1(SYS_setfsgid, r.ids.gid);
-	(void)sys1(SYS_setfsuid, r.ids.uid);
+	if (!r.ids.standing) {
+		(void)sys1(SYS_setfsgid, r.ids.gid);
+		(void)sys1(SYS_setfsuid, r.ids.uid);
+	}
 	e = sys3(SYS_connect, fd, &socket_address, sizeof socket_address);
-	(void)sys1(SYS_setfsuid, 0);
-	(void)sys1(SYS_setfsgid, 0);
-	guest_arm_parent_death();
+	if (!r.ids.standing) {
+		(void)sys1(SYS_setfsuid, 0);
+		(void)sys1(SYS_setfsgid, 0);
+		guest_arm_parent_death();
+	}
 	if (e < 0) {
 		(void)sys1(SYS_close, fd);
 		return (int)e;

@@ -1,22 +1,17 @@
-/* Starts the workload: fork, drop the guest's last rights, exec.  Called once by guest_main. */
+/* Starts the workload: fork, drop the guest's last rights, exec.  Called once by guest_main, and by each runner of a session. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/openat2.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
 #include "guest/guest.h"
 #include "guest/sys.h"
-
-static size_t length(const char *s)
-{
-	size_t n = 0;
-
-	while (s[n])
-		n++;
-	return n;
-}
+#include "guest/text.h"
 
 static bool has_slash(const char *s)
 {
@@ -41,7 +36,7 @@ static const char *find_path(char **env)
 static long exec_search(char **argv, char **env)
 {
 	const char *name = argv[0], *p = find_path(env);
-	size_t name_len = length(name);
+	size_t name_len = text_len(name);
 	long worst = -ENOENT;
 	char path[GUEST_MAX_PATH];
 
@@ -99,8 +94,51 @@ static long drop_rights(const struct wire_exec *exec)
 struct start {
 	const struct wire_exec *exec;
 	char **argv, **env;
+	const struct guest_place *place; /* NULL: all is as the guest has it */
 	long error; /* written by the child, which shares our memory until it has executed the command */
 };
+
+/* Whoever is killed for want of memory should be a command, not the guest.  Best effort: where the guest has the workload's
+ * uid, its own files in /proc are not its own, since it is not dumpable. */
+static void offer_to_oom_killer(void)
+{
+	static const char path[] = "/proc/self/oom_score_adj", score[] = "500";
+	long fd;
+
+	(void)sys1(SYS_setfsuid, sys0(SYS_geteuid));
+	fd = sys4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	(void)sys3(SYS_write, fd, score, sizeof score - 1);
+	(void)sys1(SYS_close, fd);
+}
+
+static long take_streams(const int fd[3])
+{
+	long r = 0;
+
+	for (int i = 0; i < 3 && r >= 0; i++)
+		r = sys3(SYS_dup3, fd[i], i, 0);
+	return r < 0 ? r : 0;
+}
+
+/* By the workload's own rights.  A link of /proc would lead to what the guest has open. */
+static long enter(const char *dir)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_NO_MAGICLINKS };
+	long fd, r;
+
+	if (!*dir)
+		return 0;
+	fd = sys4(SYS_openat2, AT_FDCWD, dir, &how, sizeof how);
+	if (fd == -ENOSYS || fd == -EPERM)
+		r = sys1(SYS_chdir, dir);
+	else
+		r = fd < 0 ? fd : sys1(SYS_fchdir, fd);
+	/* 'not found' is what a missing command gives */
+	return r == -ENOENT ? -ENOTDIR : r;
+}
 
 static long become(const struct start *s)
 {
@@ -110,6 +148,13 @@ static long become(const struct start *s)
 	r = sys0(SYS_setsid);
 	if (r < 0)
 		return r;
+	if (s->place) {
+		offer_to_oom_killer();
+		(void)sys1(SYS_umask, s->place->umask);
+		r = take_streams(s->place->fd);
+		if (r < 0)
+			return r;
+	}
 	if (s->exec->flags & WIRE_EXEC_TERMINAL) {
 		r = sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
 		if (r < 0)
@@ -118,30 +163,32 @@ static long become(const struct start *s)
 	r = drop_rights(s->exec);
 	if (r < 0)
 		return r;
-	(void)sys3(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+	(void)sys3(SYS_close_range, 3, ~0u, s->place ? 0 : CLOSE_RANGE_CLOEXEC);
+	if (s->place && (r = enter(s->place->dir)) < 0)
+		return r;
 	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
 	return exec_search(s->argv, s->env);
 }
 
-void guest_child(struct start *s);
-
-/* Runs on a stack of its own; called by guest_clone below. */
-void guest_child(struct start *s)
+static void child(void *arg)
 {
+	struct start *s = arg;
+
 	s->error = become(s);
 	sys_exit(127);
 }
 
-/* clone(CLONE_VM | CLONE_VFORK | SIGCHLD) onto a new stack, on which the child finds its argument: as vfork, without a copy
- * of page tables to make and to throw away at once, and without sharing a stack frame.  Returns in the parent only. */
-long guest_clone(void *stack, struct start *s);
 __asm__(".text\n"
+	".globl guest_clone\n"
+	".hidden guest_clone\n"
 	".type guest_clone,@function\n"
 	"guest_clone:\n"
 	"	endbr64\n"
-	"	mov %rsi,-16(%rdi)\n"
-	"	lea -16(%rdi),%rsi\n"
-	"	mov $0x4111,%edi\n" /* CLONE_VM | CLONE_VFORK | SIGCHLD */
+	"	mov %rcx,-16(%rdi)\n"
+	"	mov %rdx,-8(%rdi)\n"
+	"	lea -16(%rdi),%rax\n"
+	"	mov %rsi,%rdi\n"
+	"	mov %rax,%rsi\n"
 	"	xor %edx,%edx\n"
 	"	xor %r10d,%r10d\n"
 	"	xor %r8d,%r8d\n"
@@ -152,14 +199,16 @@ __asm__(".text\n"
 	"	ret\n"
 	"1:	xor %ebp,%ebp\n"
 	"	mov (%rsp),%rdi\n"
-	"	call guest_child\n"
+	"	mov 8(%rsp),%rax\n"
+	"	call *%rax\n"
 	"	hlt\n");
 
-long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
+/* As vfork, without a copy of page tables to make and to throw away at once, and without sharing a stack frame. */
+long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, char **env,
+	const struct guest_place *place)
 {
-	static char stack[GUEST_CHILD_STACK] __attribute__((aligned(16)));
-	struct start s = { .exec = exec, .argv = argv, .env = env, .error = 0 };
-	long pid = guest_clone(stack + sizeof stack, &s);
+	struct start s = { .exec = exec, .argv = argv, .env = env, .place = place, .error = 0 };
+	long pid = guest_clone(stack_end, CLONE_VM | CLONE_VFORK | SIGCHLD, child, &s);
 
 	/* the child is another program by now, or it has failed and said so */
 	__asm__ volatile("" : : : "memory");
@@ -168,4 +217,11 @@ long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
 		return s.error;
 	}
 	return pid;
+}
+
+long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
+{
+	static char stack[GUEST_CHILD_STACK] __attribute__((aligned(16)));
+
+	return guest_spawn_at(stack + sizeof stack, exec, argv, env, NULL);
 }

@@ -88,3 +88,15 @@ void *memcpy(void *restrict to, const void *restrict from, size_t n)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 	return ret;
 }
+
+void *memmove(void *to, const void *from, size_t n)
+{
+	uint8_t *a = to;
+	const uint8_t *b = from;
+
+	if (a <= b || a >= b + n)
+		return memcpy(to, from, n); /* byte by byte, upwards */
+	while (n--)
+		a[n] = b[n];
+	return to;
+}

@@ -1,0 +1,493 @@
+/* The host's side of a guest, for tests.  Linked by the tests of this room. */
+#include "guest/play.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+/* --- the owner --- */
+
+static void be_guest(int control)
+{
+	char name[] = "bailey-guest", path[] = "PATH=/usr/bin:/bin", home[] = "HOME=/nowhere",
+	     twice[] = "TWICE=guest";
+	char *argv[] = { name, NULL }, *env[] = { path, home, twice, NULL };
+
+	if (control == 3)
+		(void)fcntl(3, F_SETFD, 0);
+	else
+		(void)dup2(control, 3);
+	(void)execve(GUEST, argv, env);
+	_exit(127);
+}
+
+static void expect_hello(int fd)
+{
+	uint8_t in[64];
+	struct wire_frame f;
+	struct wire_hello m;
+	size_t used;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, PLAY_WAIT_MS), 1);
+	assert_int_equal(read(fd, in, sizeof in), 36);
+	assert_int_equal(wire_parse(in, 36, WIRE_FROM_GUEST, &f, &used), WIRE_OK);
+	assert_true(wire_get_hello(&f, &m));
+}
+
+void play_start(struct play *p)
+{
+	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1 };
+	struct wire_session session = { .max_streams = WIRE_MAX_STREAMS };
+	char dir[] = "/tmp/bailey-guest-test-XXXXXX";
+	uint8_t out[128];
+	size_t n;
+	int ends[2];
+
+	memset(p, 0, sizeof *p);
+	p->fd = -1;
+	p->uid = session.uid = geteuid() ? geteuid() : 1000;
+	p->gid = session.gid = geteuid() ? getegid() : 1000;
+	assert_non_null(mkdtemp(dir));
+	FMT(p->dir, "%s", dir);
+	if (!geteuid())
+		assert_int_equal(chown(dir, p->uid, p->gid), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	p->pid = fork();
+	assert_true(p->pid >= 0);
+	if (!p->pid)
+		be_guest(ends[1]);
+	(void)close_fd(ends[1]);
+	p->control = ends[0];
+	n = wire_put_hello(out, sizeof out, &hello);
+	n += wire_put_session(out + n, sizeof out - n, &session);
+	assert_int_equal(write_all(p->control, out, n), 0);
+	expect_hello(p->control);
+}
+
+static void forget_seen(struct play *p)
+{
+	for (size_t i = 0; i < p->n_seen; i++) {
+		buf_done(&p->seen[i]->data[0]);
+		buf_done(&p->seen[i]->data[1]);
+		free(p->seen[i]);
+	}
+	p->n_seen = 0;
+}
+
+void play_stop(struct play *p)
+{
+	char *remove[] = { (char[]){ "rm" }, (char[]){ "-rf" }, p->dir, NULL };
+	int status;
+	pid_t pid;
+
+	p->fd = close_fd(p->fd);
+	/* the owner's death */
+	p->control = close_fd(p->control);
+	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 125);
+	forget_seen(p);
+	buf_done(&p->in);
+	pid = fork();
+	if (!pid) {
+		(void)execvp(remove[0], remove);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+void play_host(const struct play *p, const char *script)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (!geteuid() && (setgid(p->gid) < 0 || setuid(p->uid) < 0))
+			_exit(126);
+		if (chdir(p->dir) < 0)
+			_exit(126);
+		(void)execl("/bin/sh", "sh", "-ec", script, (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- the connection --- */
+
+void play_dial(struct play *p)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct wire_connect m = { .epoch = ++p->epoch };
+	uint8_t out[64];
+	struct iovec iov = { out, wire_put_connect(out, sizeof out, &m) };
+	struct msghdr msg = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof control.bytes };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int ends[2];
+
+	play_hang_up(p);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
+	assert_int_equal(sendmsg(p->control, &msg, MSG_NOSIGNAL), iov.iov_len);
+	(void)close_fd(ends[1]);
+	p->fd = ends[0];
+	for (size_t i = 0; i < p->n_seen; i++)
+		p->seen[i]->resumed = false;
+}
+
+void play_hang_up(struct play *p)
+{
+	p->fd = close_fd(p->fd);
+	p->greeted = false;
+	buf_clear(&p->in);
+}
+
+static void send_resumes(struct play *p)
+{
+	for (size_t i = 0; i < p->n_seen; i++) {
+		struct seen *s = p->seen[i];
+
+		for (unsigned lane = 0; lane < 2; lane++) {
+			if (!s->data[lane].len)
+				continue;
+			if (!s->hold)
+				s->granted[lane] = s->data[lane].len + WIRE_WINDOW;
+			PLAY_SEND(p, resume,
+				.stream = s->stream | (lane ? (uint32_t)WIRE_STDERR : 0),
+				.received = s->data[lane].len, .limit = s->granted[lane]);
+		}
+	}
+}
+
+void play_greet(struct play *p, uint16_t flags)
+{
+	PLAY_SEND(p, hello, .magic = WIRE_MAGIC, .version = WIRE_VERSION, .flags = flags,
+		.epoch = p->epoch);
+	if (!(flags & WIRE_HELLO_FRESH))
+		send_resumes(p);
+	PLAY_SEND(p, resumed, .stream = 0);
+}
+
+void play_connect(struct play *p, uint16_t flags)
+{
+	play_dial(p);
+	if (flags & WIRE_HELLO_FRESH)
+		forget_seen(p);
+	play_greet(p, flags);
+	while (!p->greeted)
+		assert_true(play_read(p, PLAY_WAIT_MS));
+}
+
+/* Reads when the guest doesn't take more: it may be waiting for us. */
+void play_send(struct play *p, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+
+	while (n) {
+		ssize_t w = send(p->fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (w < 0 && errno == EAGAIN) {
+			struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN | POLLOUT };
+
+			assert_true(poll(&poll_fd, 1, PLAY_WAIT_MS) > 0);
+			if (poll_fd.revents & POLLIN)
+				(void)play_read(p, 0);
+			if (p->fd < 0)
+				return;
+			continue;
+		}
+		if (w < 0) {
+			(void)play_read(p, 0);
+			return;
+		}
+		at += w;
+		n -= (size_t)w;
+	}
+}
+
+/* --- what arrives --- */
+
+struct seen *play_seen(struct play *p, uint32_t stream)
+{
+	struct seen *s;
+
+	for (size_t i = 0; i < p->n_seen; i++)
+		if (p->seen[i]->stream == stream)
+			return p->seen[i];
+	assert_true(p->n_seen < PLAY_MAX_SEEN);
+	s = xcalloc(1, sizeof *s);
+	s->stream = stream;
+	s->granted[0] = s->granted[1] = s->limit = WIRE_WINDOW;
+	p->seen[p->n_seen++] = s;
+	return s;
+}
+
+static void take_data(struct play *p, const struct wire_frame *f)
+{
+	unsigned lane = f->stream & (uint32_t)WIRE_STDERR ? 1u : 0u;
+	struct seen *s = play_seen(p, f->stream & ~(uint32_t)WIRE_STDERR);
+	struct buf *b = &s->data[lane];
+
+	assert_false(s->eof[lane] && f->length);
+	assert_true(f->length > 0);
+	assert_true(b->len + f->length <= s->granted[lane]);
+	b->max = 1u << 30;
+	assert_true(buf_add(b, f->body, f->length));
+	if (!s->hold && b->len + WIRE_WINDOW - s->granted[lane] >= 65536) {
+		s->granted[lane] = b->len + WIRE_WINDOW;
+		PLAY_SEND(
+			p, ack, .stream = f->stream, .received = b->len, .limit = s->granted[lane]);
+	}
+}
+
+static void take_eof(struct play *p, const struct wire_frame *f)
+{
+	unsigned lane = f->stream & (uint32_t)WIRE_STDERR ? 1u : 0u;
+	struct seen *s = play_seen(p, f->stream & ~(uint32_t)WIRE_STDERR);
+	struct wire_eof m;
+
+	assert_true(wire_get_eof(f, &m));
+	assert_int_equal(m.total, s->data[lane].len);
+	s->eof[lane] = true;
+	s->eof_total[lane] = m.total;
+}
+
+static void take_answer(struct play *p, const struct wire_frame *f)
+{
+	struct seen *s = play_seen(p, f->stream);
+	struct wire_begun begun;
+	struct wire_ended end;
+
+	if (wire_get_begun(f, &begun)) {
+		s->begun = true;
+		s->pid = begun.pid;
+	} else if (wire_get_ended(f, &end)) {
+		if (!s->ended)
+			for (unsigned i = 0; i < 2; i++)
+				s->before_end[i] = s->data[i].len;
+		s->ended = true;
+		s->end = end;
+	} else if (wire_get_stated(f, &s->stat)) {
+		s->stated = true;
+		memcpy(s->target, s->stat.rest, s->stat.rest_len);
+		s->target[s->stat.rest_len] = 0;
+	} else {
+		assert_true(wire_get_result(f, &s->answer));
+		s->result = true;
+		assert_true(s->answer.rest_len <= sizeof s->note);
+		memcpy(s->note, s->answer.rest, s->answer.rest_len);
+	}
+}
+
+static void take_credit(struct play *p, const struct wire_frame *f)
+{
+	struct wire_resume resume;
+	struct wire_ack ack;
+	struct seen *s = play_seen(p, f->stream);
+
+	if (wire_get_ack(f, &ack)) {
+		assert_true(ack.received >= s->taken && ack.limit >= s->limit);
+		s->taken = ack.received;
+		s->limit = ack.limit;
+		return;
+	}
+	assert_true(wire_get_resume(f, &resume));
+	s->resumed = true;
+	s->resume = s->taken = resume.received;
+	s->limit = resume.limit;
+}
+
+static void take_frame(struct play *p, const struct wire_frame *f)
+{
+	struct wire_incoming incoming;
+	struct wire_hello hello;
+
+	switch (f->type) {
+	case WIRE_HELLO:
+		assert_true(wire_get_hello(f, &hello));
+		assert_int_equal(hello.epoch, p->epoch);
+		p->hello_flags = hello.flags;
+		return;
+	case WIRE_RESUMED:
+		p->greeted = true;
+		return;
+	case WIRE_DATA:
+		take_data(p, f);
+		return;
+	case WIRE_EOF:
+		take_eof(p, f);
+		return;
+	case WIRE_ACK:
+	case WIRE_RESUME:
+		take_credit(p, f);
+		return;
+	case WIRE_INCOMING:
+		assert_true(wire_get_incoming(f, &incoming));
+		p->incoming[p->n_incoming++ % 64] = f->stream;
+		return;
+	default:
+		take_answer(p, f);
+	}
+}
+
+bool play_read(struct play *p, int ms)
+{
+	struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN };
+	struct wire_frame f;
+	enum wire_parsed r;
+	size_t used, at = 0;
+	ssize_t n;
+
+	if (p->fd < 0 || poll(&poll_fd, 1, ms) <= 0)
+		return false;
+	assert_true(buf_reserve(&p->in, 1 << 18));
+	n = read(p->fd, p->in.data + p->in.len, 1 << 18);
+	if (n <= 0) {
+		play_hang_up(p);
+		return false;
+	}
+	p->in.len += (size_t)n;
+	while ((r = wire_parse((uint8_t *)p->in.data + at, p->in.len - at, WIRE_FROM_GUEST, &f,
+			&used)) == WIRE_OK) {
+		take_frame(p, &f);
+		if (p->fd < 0)
+			return false;
+		at += used;
+	}
+	assert_int_equal(r, WIRE_SHORT);
+	p->in.len -= at;
+	memmove(p->in.data, p->in.data + at, p->in.len);
+	return true;
+}
+
+#define UNTIL(condition) \
+	do { \
+		struct seen *s = play_seen(p, stream); \
+\
+		while (!(condition)) \
+			assert_true(play_read(p, PLAY_WAIT_MS)); \
+		return s; \
+	} while (0)
+
+struct seen *play_until_begun(struct play *p, uint32_t stream)
+{
+	UNTIL(s->begun);
+}
+
+struct seen *play_until_ended(struct play *p, uint32_t stream)
+{
+	UNTIL(s->ended);
+}
+
+struct seen *play_until_result(struct play *p, uint32_t stream)
+{
+	UNTIL(s->result);
+}
+
+struct seen *play_until_eof(struct play *p, uint32_t stream, unsigned lane)
+{
+	UNTIL(s->eof[lane]);
+}
+
+struct seen *play_until_bytes(struct play *p, uint32_t stream, unsigned lane, size_t n)
+{
+	UNTIL(s->data[lane].len >= n);
+}
+
+/* --- what is asked --- */
+
+void play_data(struct play *p, uint32_t stream, const void *bytes, size_t n)
+{
+	static uint8_t frame[WIRE_HEADER + WIRE_MAX_BODY];
+	struct seen *s = play_seen(p, stream);
+	const char *at = bytes;
+	uint64_t sent = s->taken;
+
+	while (n) {
+		size_t k = n < WIRE_MAX_BODY ? n : WIRE_MAX_BODY;
+
+		while (s->limit < sent + k)
+			assert_true(play_read(p, PLAY_WAIT_MS));
+		wire_put_header(frame, WIRE_DATA, stream, (uint32_t)k);
+		memcpy(frame + WIRE_HEADER, at, k);
+		play_send(p, frame, WIRE_HEADER + k);
+		at += k;
+		n -= k;
+		sent += k;
+	}
+}
+
+void play_eof(struct play *p, uint32_t stream, uint64_t total)
+{
+	PLAY_SEND(p, eof, .stream = stream, .total = total);
+}
+
+void play_run(struct play *p, const struct wire_run *m, const void *strings, size_t n)
+{
+	const uint8_t *at = strings;
+
+	for (; n > 60000; at += 60000, n -= 60000)
+		PLAY_SEND(p, args, .stream = m->stream, .rest = at, .rest_len = 60000);
+	PLAY_SEND(p, run, .stream = m->stream, .flags = m->flags, .uid = m->uid, .gid = m->gid,
+		.rows = m->rows, .columns = m->columns, .timeout_ms = m->timeout_ms, .rest = at,
+		.rest_len = (uint32_t)n);
+}
+
+void play_shell(struct play *p, uint32_t stream, uint32_t flags, const char *script)
+{
+	struct wire_run m = { .stream = stream,
+		.flags = flags,
+		.uid = (uint32_t)WIRE_SAME_ID,
+		.gid = (uint32_t)WIRE_SAME_ID };
+	_cleanup_buf_ struct buf b = BUF_INIT;
+
+	assert_true(buf_puts(&b, p->dir) && buf_add(&b, "", 1) && buf_add(&b, "3\0sh\0-c", 8) &&
+		buf_puts(&b, script) && buf_add(&b, "", 1) && buf_puts(&b, "TWICE=run") &&
+		buf_add(&b, "", 1));
+	play_run(p, &m, b.data, b.len);
+}
+
+void play_close(struct play *p, uint32_t stream)
+{
+	PLAY_SEND(p, close, .stream = stream);
+}
+
+void play_check_alive(struct play *p, uint32_t stream)
+{
+	const struct seen *s;
+
+	play_shell(p, stream, 0, "echo alive");
+	s = play_until_ended(p, stream);
+	assert_int_equal(s->end.how, WIRE_HOW_EXITED);
+	assert_int_equal(s->end.status, 0);
+	assert_string_equal(play_text(s, 0), "alive\n");
+	play_close(p, stream);
+}
+
+const char *play_text(const struct seen *s, unsigned lane)
+{
+	return s->data[lane].data ? s->data[lane].data : "";
+}
