@@ -378,6 +378,7 @@ static int open_place(struct changes *c, const struct place *from, unsigned laye
 
 /* --- the walk ------------------------------------------------------------------------------------------------------ */
 
+/* NOLINTBEGIN(misc-no-recursion): at most LAYERS_MAX_DEPTH deep */
 static int walk(struct changes *c, const struct place *p, unsigned depth);
 
 static int emit(
@@ -516,6 +517,8 @@ static int walk(struct changes *c, const struct place *p, unsigned depth)
 	}
 	return 0;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 /* --- the worker ---------------------------------------------------------------------------------------------------- */
 

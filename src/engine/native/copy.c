@@ -13,6 +13,7 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -257,6 +258,7 @@ static bool is_dot(const char *name)
 	return streq(name, ".") || streq(name, "..");
 }
 
+/* NOLINTBEGIN(misc-no-recursion): at most LAYERS_MAX_DEPTH deep */
 static int remove_tree(int dir, const char *name, unsigned depth);
 
 static int empty_dir(int fd, unsigned depth)
@@ -366,14 +368,27 @@ static int copy_dir(struct layer_copy *c, int from, int to, unsigned depth)
 	return copy_attributes(c, from, to, &st);
 }
 
+/* NOLINTEND(misc-no-recursion) */
+
 int layer_copy(struct layer_copy *c, int from, int to, struct err *e)
 {
-	int r = copy_dir(c, from, to, 0), error = errno;
+	struct rlimit before = { 0, 0 }, files;
+	int r, error;
+
+	/* each level of directories holds three */
+	if (getrlimit(RLIMIT_NOFILE, &before) == 0) {
+		files = (struct rlimit){ before.rlim_max, before.rlim_max };
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	r = copy_dir(c, from, to, 0);
+	error = errno;
 
 	if (empty_dir(c->links, 0) < 0 && r == 0) {
 		r = -1;
 		error = errno;
 	}
+	if (before.rlim_max)
+		(void)setrlimit(RLIMIT_NOFILE, &before);
 	if (r == 0)
 		return 0;
 	if (error == ENOSPC) {

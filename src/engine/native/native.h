@@ -246,12 +246,12 @@ struct layers {
 /* mount.c: 0 or a descriptor, or -1 with errno.  A tree is a detached mount. */
 int mount_option(int fs, const char *key, const char *value);
 int mount_flag(int fs, const char *key);
-int mount_make(int fs, int *ret_tree);
-int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret_tree);
-int mount_clone(int dir, const char *name, bool recursive);
+int mount_make(int fs, int *ret);
+int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret);
+int mount_clone(int frame, const char *name, bool recursive);
 int mount_map(int tree, int userns);
 /* At a name of a directory of ours, which is made for it. */
-int mount_attach(int dir, const char *name, int tree);
+int mount_attach(int frame, const char *name, int tree);
 int mount_move(int from, const char *name, int to, const char *to_name);
 
 /* sources.c: the image and binds of a spec as detached mounts; leaves this process in a mount namespace of its own. */
