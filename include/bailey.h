@@ -124,7 +124,7 @@ struct bailey_create_options {
 	const char *
 		workdir; /* NULL: the image's, /workspace where there is one, else the home directory */
 	const char *user;     /* "UID" or "UID:GID"; NULL: the image's, else 1000:1000 */
-	const char *hostname; /* NULL: the sandbox's name, else "bailey" */
+	const char *hostname; /* NULL: its id */
 	const char *network;  /* NULL or "none": no network, which is all there is */
 	const char *
 		model_socket; /* Unix socket of the host behind which a model is served; NULL: none */
@@ -213,7 +213,7 @@ BAILEY_API void bailey_set_timeout(struct bailey_sandbox *s, uint64_t ms);
 BAILEY_API int bailey_fd(const struct bailey_sandbox *s);
 
 /* Reads and writes what is ready, calling callbacks.  Waits up to timeout_ms for something to do; -1: for ever.  Returns 1
- * when something was done, 0 after the timeout. */
+ * when something was done, 0 after the timeout or when a signal came. */
 BAILEY_API int bailey_dispatch(struct bailey_sandbox *s, int timeout_ms, struct bailey_error *e);
 
 /* --- commands ------------------------------------------------------------------------------------------------------ */
@@ -332,7 +332,8 @@ BAILEY_API void bailey_command_free(struct bailey_command *c);
 BAILEY_API int bailey_exec_run(struct bailey_sandbox *s, const struct bailey_exec_options *o,
 	struct bailey_result *ret, struct bailey_error *e);
 
-/* One command in a sandbox of its own: create, exec, remove.  create's `command` must be NULL. */
+/* One command in a sandbox of its own: create, exec, remove.  create's `command` must be NULL.  Should this program end
+ * meanwhile, the sandbox stays until its ttl_ms, which is the command's timeout_ms and a minute unless it is set. */
 BAILEY_API int bailey_run(struct bailey *b, const struct bailey_create_options *create,
 	const struct bailey_exec_options *exec, struct bailey_result *ret, struct bailey_error *e);
 

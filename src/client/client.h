@@ -145,6 +145,10 @@ struct bailey_sandbox {
 /* Connects to the socket of a run directory and says HELLO. */
 int conn_open(struct bailey_sandbox **ret, int run_fd, const char *id, struct err *e);
 
+/* The same by name, id or prefix. */
+int connect_sandbox(
+	const struct bailey *b, const char *sandbox, struct bailey_sandbox **ret, struct err *e);
+
 /* The parts of it, for bailey_list_sandboxes(), which opens many at once: 1 when the HELLO came, 0 not yet. */
 int conn_begin(struct bailey_sandbox **ret, int run_fd, const char *id, struct err *e);
 int conn_greeted(struct bailey_sandbox *c, struct err *e);

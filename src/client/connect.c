@@ -93,7 +93,7 @@ int conn_open(struct bailey_sandbox **ret, int run_fd, const char *id, struct er
 	return 0;
 }
 
-static int connect_sandbox(
+int connect_sandbox(
 	const struct bailey *b, const char *sandbox, struct bailey_sandbox **ret, struct err *e)
 {
 	_cleanup_record_ struct record r = { .n = 0 };
