@@ -125,6 +125,91 @@ static struct bench_row rows[] = {
 		.setup = bench_stream_setup,
 		.once = bench_stream_once,
 		.end = bench_command_end },
+	{ .name = "exec-bare",
+		.what = "no sandbox",
+		.group = GROUP_EXEC,
+		.setup = bench_bare_setup,
+		.once = bench_command_once,
+		.end = bench_command_end },
+	{ .name = "exec",
+		.what = "by the library",
+		.group = GROUP_EXEC,
+		.setup = bench_exec_setup,
+		.once = bench_exec_once,
+		.end = bench_live_end },
+	{ .name = "exec-command",
+		.what = "bailey exec",
+		.group = GROUP_EXEC,
+		.setup = bench_exec_setup,
+		.once = bench_exec_once,
+		.end = bench_live_end },
+	{ .name = "copy-bare",
+		.what = "cp -a inside, 62 MiB",
+		.group = GROUP_FORK,
+		.setup = bench_fork_setup,
+		.once = bench_copy_bare_once,
+		.end = bench_live_end },
+	{ .name = "fork-running",
+		.what = "fork, running, the same",
+		.group = GROUP_FORK,
+		.setup = bench_fork_setup,
+		.once = bench_fork_once,
+		.end = bench_live_end },
+	{ .name = "fork-stopped",
+		.what = "fork, stopped, 1 GiB",
+		.group = GROUP_FORK,
+		.setup = bench_fork_setup,
+		.once = bench_fork_once,
+		.end = bench_live_end },
+	{ .name = "create",
+		.what = "create",
+		.group = GROUP_FORK,
+		.setup = bench_create_setup,
+		.once = bench_create_once,
+		.end = bench_live_end },
+	{ .name = "diff",
+		.what = "diff of 10,000 files",
+		.group = GROUP_FORK,
+		.setup = bench_diff_setup,
+		.once = bench_diff_once,
+		.end = bench_live_end },
+	{ .name = "idle",
+		.what = "1,000 idle sandboxes",
+		.group = GROUP_FORK,
+		.only_named = true,
+		.setup = bench_idle_setup,
+		.once = bench_idle_once,
+		.end = bench_live_end },
+	{ .name = "tar-bare",
+		.what = "tar | tar, no sandbox",
+		.group = GROUP_COPY,
+		.setup = bench_tar_bare_setup,
+		.once = bench_tar_bare_once,
+		.end = bench_command_end },
+	{ .name = "cp-in",
+		.what = "cp into a sandbox",
+		.group = GROUP_COPY,
+		.setup = bench_cp_setup,
+		.once = bench_cp_once,
+		.end = bench_live_end },
+	{ .name = "cp-out",
+		.what = "cp out of one",
+		.group = GROUP_COPY,
+		.setup = bench_cp_setup,
+		.once = bench_cp_once,
+		.end = bench_live_end },
+	{ .name = "cp-file-in",
+		.what = "cp of 1 GiB in",
+		.group = GROUP_STREAM,
+		.setup = bench_cp_setup,
+		.once = bench_cp_once,
+		.end = bench_live_end },
+	{ .name = "cp-file-out",
+		.what = "cp of 1 GiB out",
+		.group = GROUP_STREAM,
+		.setup = bench_cp_setup,
+		.once = bench_cp_once,
+		.end = bench_live_end },
 };
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -309,14 +394,19 @@ static void shuffle(unsigned *order, unsigned n, uint32_t *state)
 	}
 }
 
-static int measure(struct bench *b, bool streams, uint64_t rounds, struct err *e)
+/* What takes so long that a few rounds are enough. */
+static bool is_long(const struct bench_row *row)
+{
+	return row->group >= GROUP_FORK;
+}
+
+static int measure(struct bench *b, bool longer, uint64_t rounds, struct err *e)
 {
 	unsigned order[N_ROWS], n = 0;
 	uint32_t state = 2463534242u;
 
 	for (unsigned i = 0; i < N_ROWS; i++)
-		if (rows[i].wanted && rows[i].state == BENCH_READY &&
-			(rows[i].group == GROUP_STREAM) == streams)
+		if (rows[i].wanted && rows[i].state == BENCH_READY && is_long(&rows[i]) == longer)
 			order[n++] = i;
 	for (uint64_t round = 0; round < rounds; round++) {
 		shuffle(order, n, &state);
@@ -347,6 +437,7 @@ static void bench_done(struct bench *b)
 		rows[i].samples = NULL;
 		rows[i].program = NULL;
 	}
+	bench_live_close();
 	bench_engine_close(b);
 	b->messages = close_fd(b->messages);
 	if (b->dir)
@@ -381,8 +472,7 @@ static int report(const struct bench *b, struct err *e)
 int verb_bench(struct options *o, int argc, char **argv, struct err *e)
 {
 	static struct bench b; /* large: the specs */
-	uint64_t streams =
-		o->iterations < BENCH_STREAM_ROUNDS ? o->iterations : BENCH_STREAM_ROUNDS;
+	uint64_t few = o->iterations < BENCH_LIVE_ROUNDS ? o->iterations : BENCH_LIVE_ROUNDS;
 	int result = -1;
 
 	(void)argc;
@@ -394,7 +484,7 @@ int verb_bench(struct options *o, int argc, char **argv, struct err *e)
 		return -1;
 	catch_signals();
 	if (prepare(&b, e) == 0 && warm_up(&b, e) == 0 &&
-		measure(&b, false, o->iterations, e) == 0 && measure(&b, true, streams, e) == 0)
+		measure(&b, false, o->iterations, e) == 0 && measure(&b, true, few, e) == 0)
 		result = report(&b, e);
 	bench_done(&b);
 	return result;

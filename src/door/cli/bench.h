@@ -13,16 +13,34 @@
 enum {
 	BENCH_MAX_ARGS = 96,
 	BENCH_WHY = 512,
-	BENCH_STREAM_ROUNDS = 3,
 	BENCH_MAX_IN_PROCESS = 1500, /* thousandths of the floor */
 	BENCH_MAX_COMMAND = 2000,
 	BENCH_COMMAND_EXTRA_NS = 1500000,
 	BENCH_MIN_RUNC = 5000,
 	BENCH_MIN_STREAM_MIB = 1024, /* MiB/s */
+	BENCH_LIVE_ROUNDS = 5,
+	BENCH_EXEC_NS = 250000,
+	BENCH_EXEC_P99_NS = 1000000,
+	BENCH_EXEC_COMMAND_NS = 2000000,
+	BENCH_FORK_NS = 5000000,
+	BENCH_DIFF_NS = 200000000,
+	BENCH_MAX_TAR = 1500, /* thousandths of tar | tar */
+	BENCH_IDLE = 1000,
+	BENCH_IDLE_MS = 4000,
+	BENCH_IDLE_KIB = 1331, /* 1.3 MiB */
 };
 
 /* What is compared within one group is told as a ratio to that group's first row. */
-enum bench_group { GROUP_NOP, GROUP_TRUE, GROUP_COMMAND, GROUP_STREAM, GROUP_MAX };
+enum bench_group {
+	GROUP_NOP,
+	GROUP_TRUE,
+	GROUP_COMMAND,
+	GROUP_EXEC,
+	GROUP_FORK,
+	GROUP_COPY,
+	GROUP_STREAM,
+	GROUP_MAX
+};
 
 enum bench_state { BENCH_READY, BENCH_ABSENT, BENCH_FAILED };
 
@@ -50,6 +68,13 @@ struct bench_row {
 	char *program; /* found in PATH, owned */
 	uint64_t *samples;
 	unsigned n_samples;
+	void *data; /* of the row's own functions */
+};
+
+/* Of the row that makes many sandboxes. */
+struct bench_idle {
+	unsigned n;
+	uint64_t create_ns, remove_ns, kib_each;
 };
 
 struct bench_sandbox {
@@ -135,6 +160,35 @@ void bench_docker_end(struct bench *b, struct bench_row *row);
 
 int bench_stream_setup(struct bench *b, struct bench_row *row, struct err *e);
 int bench_stream_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+
+/* --- bench_live.c, bench_idle.c: sandboxes that live -------------------------------------------------------------- */
+
+struct bailey;
+struct bailey_error;
+extern struct bench_idle bench_idle;
+
+int bench_live_open(const struct bench *b, struct err *e);
+void bench_live_close(void);
+struct bailey *bench_live_home(void);
+int bench_live_failed(const struct bailey_error *b, struct err *e);
+void bench_live_end(struct bench *b, struct bench_row *row);
+uint64_t bench_available_kib(void);
+int bench_bare_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_exec_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_exec_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_create_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_create_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_fork_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_fork_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_copy_bare_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_diff_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_diff_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_tar_bare_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_tar_bare_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_cp_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_cp_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
+int bench_idle_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_idle_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
 
 /* --- bench_report.c ----------------------------------------------------------------------------------------------- */
 

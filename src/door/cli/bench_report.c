@@ -18,7 +18,7 @@ struct verdict {
 	bool at_most;
 };
 
-enum { MAX_VERDICTS = 8 };
+enum { MAX_VERDICTS = 24 };
 
 static int compare(const void *a, const void *b)
 {
@@ -133,6 +133,91 @@ static unsigned stream(const struct bench_row *row, struct verdict *v)
 	return 1;
 }
 
+/* A time that must not be passed, in ms. */
+static unsigned at_most(const struct bench_row *row, unsigned percent, uint64_t bound,
+	const char *name, struct verdict *v)
+{
+	if (!row)
+		return 0;
+	*v = (struct verdict){
+		.name = name, .value = quantile(row, percent), .bound = bound, .at_most = true
+	};
+	(void)FMT(v->text, "%s%s: %.2f ms (at most %.2f)", row->what, percent == 99 ? ", p99" : "",
+		(double)v->value / 1e6, (double)bound / 1e6);
+	return 1;
+}
+
+/* No more than so many thousandths of another row. */
+static unsigned no_more_than(const struct bench_row *row, const struct bench_row *other,
+	uint64_t bound, struct verdict *v)
+{
+	if (!row || !other)
+		return 0;
+	*v = (struct verdict){ .name = row->name,
+		.value = quantile(row, 50) * 1000 / (quantile(other, 50) ?: 1),
+		.bound = bound,
+		.at_most = true };
+	(void)FMT(v->text, "%s: %.2f x %s (at most %.1f)", row->what, (double)v->value / 1000,
+		other->what, (double)bound / 1000);
+	return 1;
+}
+
+static unsigned copy_speed(const struct bench_row *row, struct verdict *v)
+{
+	if (!row)
+		return 0;
+	*v = (struct verdict){
+		.name = row->name, .value = quantile(row, 50), .bound = BENCH_MIN_STREAM_MIB
+	};
+	(void)FMT(v->text, "%s: %.2f GiB/s (at least 1)", row->what, (double)v->value / 1024);
+	return 1;
+}
+
+static unsigned idle(const struct bench_row *row, struct verdict *v)
+{
+	const struct bench_idle *n = &bench_idle;
+
+	if (!row)
+		return 0;
+	v[0] = (struct verdict){ .name = "idle_create",
+		.value = n->create_ns / 1000000,
+		.bound = BENCH_IDLE_MS,
+		.at_most = true };
+	v[1] = (struct verdict){ .name = "idle_memory",
+		.value = n->kib_each,
+		.bound = BENCH_IDLE_KIB,
+		.at_most = true };
+	v[2] = (struct verdict){ .name = "idle_remove",
+		.value = n->remove_ns / 1000000,
+		.bound = BENCH_IDLE_MS,
+		.at_most = true };
+	(void)FMT(v[0].text, "%u idle sandboxes: made in %.2f s (at most 4)", n->n,
+		(double)v[0].value / 1000);
+	(void)FMT(v[1].text, "each keeps %.2f MiB (at most 1.3)", (double)v[1].value / 1024);
+	(void)FMT(v[2].text, "removed in %.2f s (at most 4)", (double)v[2].value / 1000);
+	return 3;
+}
+
+static unsigned judge_live(const struct bench_row *rows, unsigned n, struct verdict *v)
+{
+	const struct bench_row *tar = find(rows, n, "tar-bare");
+	unsigned k = 0;
+
+	k += at_most(find(rows, n, "exec"), 50, BENCH_EXEC_NS, "exec", v + k);
+	k += at_most(find(rows, n, "exec"), 99, BENCH_EXEC_P99_NS, "exec_p99", v + k);
+	k += at_most(
+		find(rows, n, "exec-command"), 50, BENCH_EXEC_COMMAND_NS, "exec_command", v + k);
+	k += at_most(find(rows, n, "fork-stopped"), 50, BENCH_FORK_NS, "fork_stopped", v + k);
+	k += no_more_than(find(rows, n, "fork-running"), find(rows, n, "copy-bare"), 1000, v + k);
+	k += at_most(find(rows, n, "diff"), 50, BENCH_DIFF_NS, "diff", v + k);
+	k += idle(find(rows, n, "idle"), v + k);
+	k += no_more_than(find(rows, n, "cp-in"), tar, BENCH_MAX_TAR, v + k);
+	k += no_more_than(find(rows, n, "cp-out"), tar, BENCH_MAX_TAR, v + k);
+	k += copy_speed(find(rows, n, "cp-file-in"), v + k);
+	k += copy_speed(find(rows, n, "cp-file-out"), v + k);
+	return k;
+}
+
 static unsigned judge(const struct bench_row *rows, unsigned n, struct verdict *v)
 {
 	const struct bench_row *run = find(rows, n, "run");
@@ -148,7 +233,7 @@ static unsigned judge(const struct bench_row *rows, unsigned n, struct verdict *
 	k += stream(find(rows, n, "stream-pipe"), v + k);
 	k += stream(find(rows, n, "stream-null"), v + k);
 	k += stream(find(rows, n, "stream-file"), v + k);
-	return k;
+	return k + judge_live(rows, n, v + k);
 }
 
 static void sort_samples(struct bench_row *rows, unsigned n)
@@ -179,7 +264,10 @@ static void add_title(const struct bench *b, enum bench_group group, struct buf 
 		[GROUP_NOP] = "In one process, ms: a program that exits at once",
 		[GROUP_TRUE] = "In one process, ms: /usr/bin/true",
 		[GROUP_COMMAND] = "As a command, ms: ",
-		[GROUP_STREAM] = "Output of a command, GiB/s",
+		[GROUP_EXEC] = "In a sandbox that lives, ms: /usr/bin/true",
+		[GROUP_FORK] = "Sandboxes that live, ms",
+		[GROUP_COPY] = "Copies of 10,000 files, 100 MiB, ms",
+		[GROUP_STREAM] = "Output of a command, and copies of a file, GiB/s",
 	};
 
 	(void)buf_printf(out, "\n%s", titles[group]);
