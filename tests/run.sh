@@ -36,6 +36,7 @@ escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
 walls-user       user   60 tests/bench/same-walls.sh
 leak             self  150 tests/leak/run.sh
+archives         self  120 tests/archives/run.sh
 agents           self  420 tests/agents/run.sh
 package-build    self  420 tests/agents/package-build.sh
 vm               self  900 tests/vm/in-suite.sh
