@@ -139,18 +139,20 @@ static int map_sealed(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
-bool layers_can_map(const struct sandbox *sb)
+static bool can_map(const struct sandbox *sb)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
-	_cleanup_close_ int userns = -1, tree = -1;
+	_cleanup_close_ int userns = -1, tree = mount_clone(sb->layers.frame, "l0", false);
+	uid_t ids = sb->engine->env.ids_base;
 
-	if (!sb->engine->root || !sb->layers.n_sealed)
-		return true;
-	tree = mount_clone(sb->layers.frame, "l0", false);
 	return tree >= 0 &&
-		ids_open_mapping(sb->ids.base, sb->ids.base, sb->ids.base, sb->ids.base,
-			NATIVE_ID_MAPPED, &userns, &ignored) == 0 &&
+		ids_open_mapping(ids, ids, ids, ids, NATIVE_ID_MAPPED, &userns, &ignored) == 0 &&
 		mount_map(tree, userns) == 0;
+}
+
+bool layers_can_map(const struct sandbox *sb)
+{
+	return !sb->engine->root || !sb->layers.n_sealed || can_map(sb);
 }
 
 static enum layer_marks find_marks(const struct sandbox *sb, int dir)
@@ -614,4 +616,41 @@ void layers_remove(struct sandbox *sb)
 	}
 	free(l->path);
 	l->path = NULL;
+}
+
+/* --- what can be ------------------------------------------------------------------------------------------------------ */
+
+static bool can_stack(struct sandbox *sb)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_close_ int tree = -1;
+
+	if (mkdirat(sb->layers.frame, "base", 0755) < 0 || new_layer(sb, &ignored) < 0)
+		return false;
+	return layers_root(sb, &tree, &ignored) == 0;
+}
+
+/* On a directory that exists everywhere: nobody else sees this mount. */
+unsigned layers_probe(struct engine *n)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_close_ int tree = -1;
+	struct sandbox_spec spec;
+	struct sandbox sb = { .engine = n, .spec = &spec, .layers = { .frame = -1 } };
+	unsigned can = 0;
+
+	spec_init(&spec);
+	spec.disk_bytes = 1 << 20;
+	if (sources_enter(n, &ignored) < 0 || mount_tmpfs(1 << 20, 512, "0700", &tree) < 0 ||
+		syscall(SYS_move_mount, tree, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return 0;
+	sb.layers.frame = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (sb.layers.frame >= 0 && can_stack(&sb))
+		can |= LAYERS_CAN_STACK;
+	if (sb.layers.marks == MARKS_USER)
+		can |= LAYERS_CAN_MARK;
+	if (n->root && can_map(&sb))
+		can |= LAYERS_CAN_MAP_IDS;
+	close_fd(sb.layers.frame);
+	return can;
 }

@@ -259,6 +259,7 @@ struct sources {
 	struct tree image, binds[SPEC_MAX_BINDS];
 	unsigned n_binds;
 };
+int sources_enter(const struct engine *n, struct err *e); /* the namespace alone */
 int sources_open(struct sources *f, const struct sandbox *sb, struct err *e);
 int sources_keep(struct sandbox *sb, struct sources *f, struct err *e);
 void sources_done(struct sources *f);
@@ -284,6 +285,14 @@ int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint
 int layers_root(const struct sandbox *sb, int *ret, struct err *e);
 int layers_bind(const struct sandbox *sb, unsigned i, int *ret, struct err *e);
 void layers_remove(struct sandbox *sb);
+
+/* What this kernel lets layers do, by doing it; in a forked process, whose namespaces it changes. */
+enum layers_can {
+	LAYERS_CAN_STACK = 1,   /* an overlay over tmpfs */
+	LAYERS_CAN_MARK = 2,    /* user.overlay.* on tmpfs (Linux 6.6) */
+	LAYERS_CAN_MAP_IDS = 4, /* idmapped tmpfs (Linux 6.3); root only */
+};
+unsigned layers_probe(struct engine *n);
 
 /* What lies below the layers, i counted from above: base and image, or the copy-on-write directory.  -2: no such one; -1 with
  * errno.  *ret_ids: host id of its id 0. */

@@ -528,6 +528,58 @@ static void check_core(struct engine_report *r)
 	SAY(c->remedy, "Start Bailey with a hard RLIMIT_CORE above 0 (ulimit -Hc unlimited).");
 }
 
+static int try_layers(void *arg)
+{
+	return (int)layers_probe(arg);
+}
+
+static void check_layers(struct engine *n, struct engine_report *r)
+{
+	int status = run_child(try_layers, n, NULL, NULL, NULL);
+	unsigned can = status >= 0 && WIFEXITED(status) ? (unsigned)WEXITSTATUS(status) : 0;
+	bool mark = can & LAYERS_CAN_MARK, map = !n->root || (can & LAYERS_CAN_MAP_IDS);
+	struct engine_check *c;
+
+	c = add(r, "layers", (can & LAYERS_CAN_STACK) && mark && map ? VERDICT_OK : VERDICT_WEAKER);
+	SAY(c->result, "overlay %s, attributes of users on tmpfs %s%s",
+		(can & LAYERS_CAN_STACK) ? "works" : "refused", mark ? "work" : "refused",
+		!n->root      ? ""
+			: map ? ", idmapped tmpfs works"
+			      : ", idmapped tmpfs refused");
+	if (!(can & LAYERS_CAN_STACK)) {
+		SAY(c->consequence, "Sandboxes that live ('create') can only be read-only.");
+		SAY(c->remedy, "Load the module 'overlay', or use a kernel that has it.");
+	} else if (!mark && !n->root) {
+		SAY(c->consequence,
+			"A fork copies its files, and a workspace can't be copy-on-write (layer_unsupported).");
+		SAY(c->remedy, "Use Linux 6.6 or newer, or run Bailey as root.");
+	} else if (!map) {
+		SAY(c->consequence,
+			"A fork shares the ids of the sandbox that it was forked from.");
+		SAY(c->remedy, "Use Linux 6.3 or newer.");
+	}
+}
+
+static void check_pause(struct engine *n, struct engine_report *r)
+{
+	struct engine_check *c;
+
+	if (!n->have_tree)
+		return; /* the check of limits says why */
+	if (n->tree.kind == CGROUP_V1 && !n->tree.has_freezer)
+		cgroup_v1_find_freezer(&n->tree, n->env.cgroup_parent);
+	c = add(r, "pause",
+		n->tree.kind == CGROUP_V2 || n->tree.has_freezer ? VERDICT_OK : VERDICT_WEAKER);
+	if (n->tree.kind == CGROUP_V2 || n->tree.has_freezer) {
+		SAY(c->result, "by the %s",
+			n->tree.kind == CGROUP_V2 ? "sandbox's cgroup" : "freezer hierarchy");
+		return;
+	}
+	SAY(c->result, "by signals: no freezer hierarchy that this user may use");
+	SAY(c->consequence, "A workload can see that it was paused.");
+	SAY(c->remedy, "Delegate the freezer hierarchy too, or use cgroup v2.");
+}
+
 static void check_workspace(struct engine_report *r)
 {
 	struct engine_check *c = add(r, "workspace-quota", VERDICT_WEAKER);
@@ -555,6 +607,8 @@ int native_probe(struct engine *n, struct engine_report *ret, struct err *e)
 	}
 	check_limits(n, ret);
 	check_whole(n, ret);
+	check_layers(n, ret);
+	check_pause(n, ret);
 	check_workspace(ret);
 	ret->usable = true;
 	for (unsigned i = 0; i < ret->n_checks; i++)

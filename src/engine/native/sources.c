@@ -30,7 +30,7 @@ static int write_identity_map(const struct engine *n, struct err *e)
 	return 0;
 }
 
-static int enter_namespace(const struct engine *n, struct err *e)
+int sources_enter(const struct engine *n, struct err *e)
 {
 	if (unshare(CLONE_NEWNS | (n->root ? 0 : CLONE_NEWUSER)) < 0)
 		return n->root ? err_set(e, R_SETUP_FAILED, errno, "make a mount namespace")
@@ -140,7 +140,7 @@ int sources_open(struct sources *f, const struct sandbox *sb, struct err *e)
 	bool root = sb->engine->root;
 
 	if (begin(f, sb, e) < 0 || (root && open_all(f, sb, e) < 0) ||
-		enter_namespace(sb->engine, e) < 0)
+		sources_enter(sb->engine, e) < 0)
 		return -1;
 	return root ? 0 : open_all(f, sb, e);
 }
