@@ -31,12 +31,15 @@ lint             self  420 tools/lint.sh
 fuzz-replay      self  240 tools/fuzz.sh replay
 cli              self  240 tests/cli/run.sh --here
 cli-user         user  240 tests/cli/run.sh --here
+images           self  180 tests/images/run.sh
+images-user      user  180 tests/images/run.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
 walls-user       user   60 tests/bench/same-walls.sh
 leak             self  150 tests/leak/run.sh
 archives         self  120 tests/archives/run.sh
+races            self  240 tests/races/run.sh
 agents           self  420 tests/agents/run.sh
 package-build    self  420 tests/agents/package-build.sh
 vm               self  900 tests/vm/in-suite.sh
