@@ -88,6 +88,13 @@ void result_set(struct bailey_result *r, uint32_t how, uint32_t status, uint32_t
 	}
 }
 
+/* What is known now. */
+static void copy_result(const struct bailey_command *c, struct bailey_result *ret)
+{
+	*ret = c->result;
+	ret->output_error = c->st.lanes[0].error ? c->st.lanes[0].error : c->st.lanes[1].error;
+}
+
 static void lost(struct bailey_result *r, enum reason reason)
 {
 	r->how = BAILEY_LOST;
@@ -181,7 +188,7 @@ static void command_over(struct stream *st)
 	} else if (c->detached && !c->result.id) {
 		c->result.id = (uint32_t)st->result.value;
 	}
-	copy = c->result;
+	copy_result(c, &copy);
 	if (c->streams.on_ended)
 		c->streams.on_ended(c->streams.arg, &copy);
 }
@@ -477,7 +484,7 @@ int command_wait(struct bailey_command *c, int timeout_ms, struct bailey_result 
 		}
 	}
 	if (ret)
-		*ret = c->result;
+		copy_result(c, ret);
 	return command_failed(c, e);
 }
 
@@ -496,7 +503,7 @@ uint32_t bailey_command_id(const struct bailey_command *c)
 
 void bailey_command_result(const struct bailey_command *c, struct bailey_result *ret)
 {
-	*ret = c->result;
+	copy_result(c, ret);
 }
 
 void bailey_command_free(struct bailey_command *c)
