@@ -244,7 +244,8 @@ struct bailey_result {
 	uint64_t dropped; /* bytes of output that were no longer kept when a replay began */
 	char reason
 		[48]; /* "" for an ordinary end, else "timeout", "oom", "command_not_found" ... */
-	char reserved[64];
+	int output_error; /* errno with which a descriptor of the caller's refused output, which is dropped then; else 0 */
+	char reserved[60];
 };
 
 /* Output of a command; stream is 1 or 2.  The n bytes are valid during the call. */
