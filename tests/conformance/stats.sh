@@ -16,7 +16,7 @@ number() { # KEY
 between 'processor time' 10000 60000000 "$(number cpu_us)"
 between 'memory' 1000000 $((512 << 20)) "$(number memory_bytes)"
 between 'processes' 1 20 "$(number pids)"
-between 'disk' 8000000 20000000 "$(number disk_used)"
+between 'disk' 8000000 20000000 "$(number disk_used_bytes)"
 bailey stats "$sb"
 like 'as text' '*[0-9]*' "$(cat "$T/out")"
 rc=0
