@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "engine/native/native.h"
 
-enum { REMOVE_TRIES = 200, REMOVE_PAUSE_US = 500, V2_MAGIC = 0x63677270 };
+enum { PARENT_NAME = 32, REMOVE_TRIES = 200, REMOVE_PAUSE_US = 500, V2_MAGIC = 0x63677270 };
 
 /* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
 static int start_time(const char *pid, uint64_t *ret)
@@ -99,14 +99,28 @@ bool cgroup_v2_has_controllers(void)
 	return statfs("/sys/fs/cgroup", &fs) == 0 && (uint64_t)fs.f_type == V2_MAGIC;
 }
 
+/* A normal user's delegated subtree has a name that needs no setting. */
+static const char *parent_name(const struct engine_env *env, char own[static PARENT_NAME])
+{
+	if (!env->cgroup_parent && geteuid() != 0)
+		return str_format(own, PARENT_NAME, "bailey-%u", geteuid());
+	return env->cgroup_parent;
+}
+
+void cgroup_find_freezer(struct cgroup_tree *t, const struct engine_env *env)
+{
+	char own[PARENT_NAME];
+
+	if (t->kind == CGROUP_V1 && !t->has_freezer)
+		cgroup_v1_find_freezer(t, parent_name(env, own));
+}
+
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e)
 {
 	_cleanup_err_ struct err first = ERR_INIT;
-	char own[32];
-	const char *parent = env->cgroup_parent;
+	char own[PARENT_NAME];
+	const char *parent = parent_name(env, own);
 
-	if (!parent && !root)
-		parent = FMT(own, "bailey-%u", geteuid());
 	if (!cgroup_v2_has_controllers())
 		return cgroup_v1_find(ret, parent, e);
 	if (cgroup_v2_find(ret, parent, root, &first) == 0)

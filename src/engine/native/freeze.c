@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "engine/native/native.h"
 
-enum { FREEZE_TRIES = 2000, FREEZE_PAUSE_US = 500, STOP_ROUNDS = 200 };
+enum { FREEZE_TRIES = 2000, FREEZE_PAUSE_US = 500, STOP_ROUNDS = 400, WAITING_ROUNDS = 20 };
 
 /* v2: cgroup.events says when the last process is held; thawing needs no waiting. */
 static int freeze_v2(int dir, bool on, struct err *e)
@@ -58,33 +58,35 @@ static bool lists_pid(const char *text, const char *pid, size_t n)
 	return false;
 }
 
-/* 'T' is stopped, 't' held by a tracer, 'Z' and 'X' dead. */
-static bool runs(const char *pid, size_t n)
+/* The letter that /proc has for a process: 'T' is stopped, 't' held by a tracer, 'Z' and 'X' dead (or not there), 'D' waits in
+ * the kernel. */
+static char state_of(const char *pid, size_t n)
 {
 	char path[64], stat[1024], *p;
 
 	if (n > 12 ||
 		read_file_at(
 			AT_FDCWD, FMT(path, "/proc/%.*s/stat", (int)n, pid), stat, sizeof stat) < 0)
-		return false;
+		return 'X';
 	p = strrchr(stat, ')');
-	return p && strlen(p) > 2 && !strchr("TtZX", p[2]);
+	return p && strlen(p) > 2 ? p[2] : 'X';
 }
 
 /* A number may be another process's by the time it is used: the handle is opened first, and used when the number still
  * stands in the cgroup. */
-static int signal_round(const struct cgroup *c, int sig, bool *ret_busy)
+static int signal_round(const struct cgroup *c, int sig, bool *ret_runs, bool *ret_waits)
 {
 	_cleanup_buf_ struct buf list = BUF_INIT, again = BUF_INIT;
 
-	*ret_busy = false;
+	*ret_runs = *ret_waits = false;
 	if (cgroup_pids(c, &list) < 0)
 		return -1;
 	for (const char *p = list.data; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
 		size_t n = strcspn(p, "\n");
 		_cleanup_close_ int fd = -1;
+		char state = state_of(p, n);
 
-		if (sig == SIGSTOP && !runs(p, n))
+		if (strchr("ZX", state) || (sig == SIGSTOP && strchr("Tt", state)))
 			continue;
 		fd = sys_pidfd_open((pid_t)strtoull(p, NULL, 10));
 		if (fd < 0)
@@ -94,24 +96,29 @@ static int signal_round(const struct cgroup *c, int sig, bool *ret_busy)
 		if (!again.data || !lists_pid(again.data, p, n))
 			continue;
 		(void)sys_pidfd_send_signal(fd, sig);
-		*ret_busy = true;
+		if (state == 'D')
+			*ret_waits = true;
+		else
+			*ret_runs = true;
 	}
 	return 0;
 }
 
+/* Who waits in the kernel with the signal pending runs no more of its program; who waits for the child of a vfork that is
+ * stopped never gets there. */
 static int stop_all(const struct cgroup *c, bool on, struct err *e)
 {
-	bool busy = true;
+	bool runs = true, waits = true;
 
-	for (int i = 0; busy && i < (on ? STOP_ROUNDS : 1); i++) {
-		if (signal_round(c, on ? SIGSTOP : SIGCONT, &busy) < 0)
+	for (int i = 0, waiting = 0; i < (on ? STOP_ROUNDS : 1); i++) {
+		if (signal_round(c, on ? SIGSTOP : SIGCONT, &runs, &waits) < 0)
 			return err_set(e, R_SETUP_FAILED, errno, "list the sandbox's processes");
-		if (on && busy)
-			(void)usleep(FREEZE_PAUSE_US);
+		waiting = runs ? 0 : waiting + 1;
+		if (!on || (!runs && (!waits || waiting == WAITING_ROUNDS)))
+			return 0;
+		(void)usleep(FREEZE_PAUSE_US);
 	}
-	if (!on || !busy)
-		return 0;
-	(void)signal_round(c, SIGCONT, &busy);
+	(void)signal_round(c, SIGCONT, &runs, &waits);
 	return err_set(e, R_SETUP_FAILED, ETIMEDOUT,
 		"pause the sandbox's processes: it starts new ones faster than they can be stopped");
 }

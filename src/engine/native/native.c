@@ -83,8 +83,8 @@ int native_tree(struct engine *n, struct err *e)
 		return 0;
 	if (cgroup_find(&n->tree, &n->env, n->root, e) < 0)
 		return -1;
-	if (n->env.runs && n->tree.kind == CGROUP_V1)
-		cgroup_v1_find_freezer(&n->tree, n->env.cgroup_parent);
+	if (n->env.runs)
+		cgroup_find_freezer(&n->tree, &n->env);
 	n->have_tree = true;
 	return 0;
 }

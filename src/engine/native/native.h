@@ -67,7 +67,7 @@ struct cgroup {
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e);
 
 /* v1: adds the freezer where it is mounted and writable; for sandboxes that live. */
-void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent);
+void cgroup_find_freezer(struct cgroup_tree *t, const struct engine_env *env);
 void cgroup_tree_done(struct cgroup_tree *t);
 
 struct cgroup_want {
@@ -111,6 +111,7 @@ int cgroup_list(const struct cgroup_tree *t, const char *home_hash,
 	void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e);
 
 /* cgroup_v1.c and cgroup_v2.c */
+void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent);
 int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e);
 int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
 	const struct cgroup_want *w, struct err *e);

@@ -566,8 +566,7 @@ static void check_pause(struct engine *n, struct engine_report *r)
 
 	if (!n->have_tree)
 		return; /* the check of limits says why */
-	if (n->tree.kind == CGROUP_V1 && !n->tree.has_freezer)
-		cgroup_v1_find_freezer(&n->tree, n->env.cgroup_parent);
+	cgroup_find_freezer(&n->tree, &n->env);
 	c = add(r, "pause",
 		n->tree.kind == CGROUP_V2 || n->tree.has_freezer ? VERDICT_OK : VERDICT_WEAKER);
 	if (n->tree.kind == CGROUP_V2 || n->tree.has_freezer) {
