@@ -153,31 +153,26 @@ static void forget_dir(struct tree_writer *w)
 	w->dir_known = false;
 }
 
-static bool is_dir(int dirfd, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* One part: opened, or made.  -1 with *e; -2 when it is missing in a dry run. */
 static int step_into(struct tree_writer *w, int at, const char *part, struct err *e)
 {
-	struct tree_remove r = { .keep = NULL };
-	struct stat st;
+	struct tree_remove *r = &w->remove;
 	int fd = tree_open_beneath(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	bool missing = fd < 0 && errno == ENOENT;
+	bool wrong = fd < 0 && (errno == ENOTDIR || errno == ELOOP);
+	struct stat st;
 
 	if (fd >= 0)
 		return fd;
-	if (errno == ENOENT ? w->o.flags & TREE_DRY_RUN
-			    : (w->o.flags & TREE_DRY_RUN) && (w->o.flags & TREE_REPLACE))
-		return -2;
-	if (errno != ENOENT && !(w->o.flags & TREE_REPLACE))
+	if (!missing && !(wrong && w->o.flags & TREE_REPLACE))
 		return tree_failed(e, errno, "write through", w->path);
-	/* never a directory: that would have been opened */
-	if (errno != ENOENT && !is_dir(at, part) && tree_remove_name(&r, at, part) < 0)
+	if (w->o.flags & TREE_DRY_RUN)
+		return -2;
+	r->keep = NULL;
+	r->removed = 0;
+	if (wrong && tree_remove_name(r, at, part) < 0)
 		return tree_failed(e, errno, "replace a part of", w->path);
-	w->counts.removed += r.removed;
+	w->counts.removed += r->removed;
 	if (count_entry(w, e) < 0)
 		return -1;
 	if (mkdirat(at, part, 0755) < 0 && errno != EEXIST)
@@ -232,8 +227,10 @@ int tree_place(struct tree_writer *w, bool make, struct err *e)
 	w->dir_path[len] = 0;
 	fd = len ? tree_open_beneath(w->root, w->dir_path, O_PATH | O_DIRECTORY | O_NOFOLLOW)
 		 : w->root;
-	if (fd < 0 && !make)
-		return 0; /* nothing is there, or it would have to be reached through a link */
+	if (fd < 0 && !make) /* nothing is there, or it would have to be reached through a link */
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+			? 0
+			: tree_failed(e, errno, "open the directory of", w->path);
 	if (fd < 0)
 		fd = make_path(w, len, e);
 	if (fd == -1)

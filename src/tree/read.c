@@ -109,14 +109,20 @@ static int count_entry(struct tree_reader *r, struct err *e)
 	return 0;
 }
 
+/* What a header can say; nobody's else. */
+static uint32_t id_of(uint32_t id)
+{
+	return id <= ARCHIVE_MAX_ID ? id : 65534;
+}
+
 static int put(struct tree_reader *r, enum archive_type type, const struct stat *st,
 	const char *link, uint32_t n_ranges, struct err *e)
 {
 	bool ids = r->o.flags & TREE_READ_IDS;
 	const struct archive_entry a = { .type = type,
 		.mode = st->st_mode & 07777,
-		.uid = ids ? st->st_uid : r->o.uid,
-		.gid = ids ? st->st_gid : r->o.gid,
+		.uid = id_of(ids ? st->st_uid : r->o.uid),
+		.gid = id_of(ids ? st->st_gid : r->o.gid),
 		.size = type == ARCHIVE_FILE ? (uint64_t)st->st_size : 0,
 		.mtime_ns = time_of(st),
 		.name = r->path,
@@ -529,6 +535,7 @@ int tree_reader_open(struct tree_reader **ret, int dirfd, const char *name, cons
 {
 	_cleanup_tree_reader_ struct tree_reader *r = xcalloc(1, sizeof *r);
 	const char *start = name ? name : ".";
+	struct stat st;
 
 	r->fd = r->start_fd = -1;
 	r->o = *o;
@@ -545,7 +552,7 @@ int tree_reader_open(struct tree_reader **ret, int dirfd, const char *name, cons
 	r->start_fd = tree_open_beneath(dirfd, ".", O_PATH | O_DIRECTORY);
 	if (r->start_fd < 0)
 		return tree_failed(e, errno, "open", ".");
-	if (faccessat(r->start_fd, start, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(r->start_fd, start, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return tree_failed(e, errno, "open", start);
 	*ret = move_ptr(r);
 	return 0;
