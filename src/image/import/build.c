@@ -153,6 +153,7 @@ static int run(
 	};
 	struct running_tool running = { 0, -1, NULL };
 	_cleanup_close_ int from = -1, to = -1;
+	_cleanup_err_ struct err why = ERR_INIT;
 	int fds[2], r;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -164,6 +165,11 @@ static int run(
 	to = close_fd(to);
 	r = import_tar(store, from, how, ret, e);
 	from = close_fd(from);
+	/* an archive that ends early is what a tool that failed leaves */
+	if (r < 0 && e->reason == R_ARCHIVE_REFUSED && tool_finish(&running, &why) < 0) {
+		err_done(e);
+		return err_move(e, &why);
+	}
 	return tool_finish(&running, e) < 0 ? -1 : r;
 }
 

@@ -121,18 +121,22 @@ struct packing {
 	struct walk walk;
 };
 
+static void fill_stat(struct archive_entry *entry, const struct stat *st)
+{
+	archive_entry_copy_stat(entry, st);
+	archive_entry_unset_atime(entry);
+	archive_entry_unset_ctime(entry);
+	archive_entry_unset_birthtime(entry);
+}
+
 static int fill_entry(struct packing *p, struct archive_entry *entry, struct err *e)
 {
 	const struct walk *w = &p->walk;
 	char target[WALK_MAX_PATH];
 	ssize_t n;
 
-	archive_entry_copy_stat(entry, &w->st);
+	fill_stat(entry, &w->st);
 	archive_entry_set_pathname(entry, w->path.data);
-	archive_entry_set_atime(entry, 0, 0);
-	archive_entry_unset_atime(entry);
-	archive_entry_unset_ctime(entry);
-	archive_entry_unset_birthtime(entry);
 	if (!S_ISLNK(w->st.st_mode))
 		return 0;
 	n = readlinkat(w->dirfd, w->name, target, sizeof target - 1);
@@ -181,6 +185,24 @@ static int pack_one(struct packing *p, struct err *e)
 	return r;
 }
 
+/* The root has an owner and a mode too. */
+static int pack_root(struct packing *p, int root_fd, struct err *e)
+{
+	struct archive_entry *entry;
+	struct stat st;
+	int r = 0;
+
+	if (fstat(root_fd, &st) < 0)
+		return err_set(e, R_IMAGE_INVALID, errno, "look at the tree");
+	entry = archive_entry_new();
+	fill_stat(entry, &st);
+	archive_entry_set_pathname(entry, "./");
+	if (archive_write_header(p->a, entry) < ARCHIVE_WARN)
+		r = failed(p->a, e);
+	archive_entry_free(entry);
+	return r;
+}
+
 int pack_tree(int root_fd, int out_fd, struct err *e)
 {
 	_cleanup_free_ struct packing *p = xcalloc(1, sizeof *p);
@@ -194,6 +216,8 @@ int pack_tree(int root_fd, int out_fd, struct err *e)
 	p->links = archive_entry_linkresolver_new();
 	archive_entry_linkresolver_set_strategy(p->links, archive_format(p->a));
 	r = walk_open(&p->walk, root_fd, e);
+	if (r == 0)
+		r = pack_root(p, root_fd, e);
 	while (r == 0 && (r = walk_next(&p->walk, e)) == 0 && p->walk.event != WALK_END)
 		r = pack_one(p, e);
 	walk_done(&p->walk);
@@ -249,10 +273,12 @@ int packer_start(int root_fd, struct packer *ret, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* What the packer said is the cause of what the reader then said. */
+/* What the packer said is the cause of what the reader then said; unless its words are only that nobody reads. */
 static int take_error(const struct packer *p, struct err *e)
 {
+	_cleanup_err_ struct err ignored = ERR_INIT;
 	char text[1024], *message;
+	uint64_t reason;
 	ssize_t n = pread(p->err_fd, text, sizeof text - 1, 0);
 
 	text[n > 0 ? n : 0] = '\0';
@@ -262,14 +288,12 @@ static int take_error(const struct packer *p, struct err *e)
 			? -1
 			: err_set(e, R_IMAGE_INVALID, 0, "read the directory: ended early");
 	*message++ = '\0';
+	if (parse_u64(text, 1, REASON_MAX - 1, "reason", &reason, &ignored) < 0)
+		reason = R_IMAGE_INVALID;
+	if (reason == R_OUTPUT_FAILED && e->reason)
+		return -1;
 	err_done(e);
-	for (int r = REASON_NONE + 1; r < REASON_MAX; r++) {
-		char number[16];
-
-		if (streq(FMT(number, "%d", r), text))
-			return err_set(e, (enum reason)r, 0, "%s", message);
-	}
-	return err_set(e, R_IMAGE_INVALID, 0, "%s", message);
+	return err_set(e, (enum reason)reason, 0, "%s", message);
 }
 
 int packer_finish(struct packer *p, struct err *e)

@@ -154,15 +154,13 @@ void stream_allow_short(struct stream *s)
 
 int stream_next(struct stream *s, struct archive_entry **ret, struct err *e)
 {
-	int r, tries = 0;
+	int r = archive_read_next_header(s->tar, ret);
 
-	do
-		r = archive_read_next_header(s->tar, ret);
-	while (r == ARCHIVE_RETRY && ++tries < 16);
 	if (r == ARCHIVE_EOF) {
 		*ret = NULL;
 		return 0;
 	}
+	/* a damaged header could be skipped (ARCHIVE_RETRY), but then something would be missing */
 	return r < ARCHIVE_WARN ? failed(s, s->tar, "read the archive", e) : 0;
 }
 
