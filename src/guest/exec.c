@@ -72,6 +72,15 @@ static struct command *new_command(uint32_t number)
 	return c;
 }
 
+static void close_own(struct command *c)
+{
+	for (int i = 0; i < 3; i++) {
+		if (c->own_fd[i] >= 0)
+			close_quietly(c->own_fd[i]);
+		c->own_fd[i] = -1;
+	}
+}
+
 static void free_command(struct command *c)
 {
 	struct command **at = &commands;
@@ -80,9 +89,7 @@ static void free_command(struct command *c)
 		at = &(*at)->next;
 	*at = c->next;
 	args_done(c);
-	for (int i = 0; i < 3; i++)
-		if (c->own_fd[i] >= 0)
-			close_quietly(c->own_fd[i]);
+	close_own(c);
 	if (n_spare == MAX_SPARE) {
 		unmap_memory(c, sizeof *c);
 		return;
@@ -245,6 +252,7 @@ static uint32_t start(struct stream *s, struct command *c, const struct wire_run
 		return error;
 	c->place.dir = c->text.dir;
 	c->place.umask = session.umask;
+	c->place.pid = &c->pid;
 	r = make_streams(s, c, m);
 	if (r < 0)
 		return (uint32_t)-r;
@@ -490,21 +498,26 @@ static void command_ended(struct command *c, int status, uint32_t left)
 	stream_watch(s);
 }
 
+static void command_began(struct command *c)
+{
+	struct stream *s = stream_of(c);
+
+	args_done(c);
+	if (!s)
+		return;
+	s->value_begun = (uint32_t)c->pid;
+	s->has |= ANSWER_BEGUN;
+	s->owes |= ANSWER_BEGUN;
+	stream_touch(s, false);
+}
+
 static void take_news(struct command *c)
 {
 	uint32_t news = __atomic_load_n(&c->said, __ATOMIC_ACQUIRE) & ~c->heard;
-	struct stream *s = stream_of(c);
 
 	c->heard |= news;
-	if (news & SAID_STARTED) {
-		args_done(c);
-		if (s) {
-			s->value_begun = (uint32_t)c->pid;
-			s->has |= ANSWER_BEGUN;
-			s->owes |= ANSWER_BEGUN;
-			stream_touch(s, false);
-		}
-	}
+	if (news & SAID_STARTED)
+		command_began(c);
 	if (news & SAID_ENDED)
 		command_ended(c, c->status, c->left);
 	if (c->asking && !__atomic_load_n(&c->ask, __ATOMIC_ACQUIRE))
@@ -538,7 +551,11 @@ static void runner_ended(struct command *c)
 
 	take_news(c);
 	c->running = false;
-	if (!(c->heard & SAID_STARTED)) {
+	close_own(c);
+	if (!(c->heard & SAID_STARTED) && !c->error && c->pid) {
+		c->heard |= SAID_STARTED;
+		command_began(c);
+	} else if (!(c->heard & SAID_STARTED)) {
 		s = stream_of(c);
 		if (s)
 			not_started(s, c->error ? c->error : EINTR);

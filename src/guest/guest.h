@@ -34,6 +34,7 @@ struct guest_place {
 	int fd[3];       /* become its standard streams */
 	const char *dir; /* working directory; empty: the guest's */
 	uint32_t umask;
+	int *pid; /* written by the child before all else: whoever waits for it may be killed */
 };
 /* As guest_spawn, onto a stack of the caller's. */
 long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, char **env,

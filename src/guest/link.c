@@ -510,9 +510,11 @@ static bool serve_close(const struct wire_frame *f)
 static const struct {
 	uint32_t type;
 	bool (*serve)(const struct wire_frame *f);
-} requests[] = { { WIRE_STAT, files_stat }, { WIRE_READ, files_read }, { WIRE_WRITE, files_write },
-	{ WIRE_MKDIR, files_mkdir }, { WIRE_RENAME, files_rename }, { WIRE_DIAL, forward_dial },
-	{ WIRE_LISTEN, forward_listen }, { WIRE_KILL, exec_kill } };
+} requests[] = { { WIRE_STAT, files_stat }, { WIRE_LIST, files_list },
+	{ WIRE_REMOVE, files_remove }, { WIRE_SEARCH, files_search },
+	{ WIRE_TAR_OUT, files_tar_out }, { WIRE_TAR_IN, files_tar_in }, { WIRE_READ, files_read },
+	{ WIRE_WRITE, files_write }, { WIRE_MKDIR, files_mkdir }, { WIRE_RENAME, files_rename },
+	{ WIRE_DIAL, forward_dial }, { WIRE_LISTEN, forward_listen }, { WIRE_KILL, exec_kill } };
 
 /* A request on a stream that is known was asked before the connection broke. */
 static bool serve_request(const struct wire_frame *f)
@@ -593,8 +595,10 @@ void link_ready(uint32_t events)
 
 	if (!link_is_open())
 		return;
-	if (events & EPOLLOUT)
+	if (events & EPOLLOUT) {
 		send_pending();
+		session.urgent = true; /* what waited behind it */
+	}
 	if (link_is_open() && !l.more && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
 		r = sys6(SYS_recvfrom, l.fd, SYS_ARG(l.in + l.have), SYS_ARG(IN_SIZE - l.have),
 			MSG_DONTWAIT, 0, 0);

@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,20 +21,94 @@
 #include "base/fd.h"
 #include "base/str.h"
 
+enum { WORKLOAD = 61234 };
+
 /* --- the owner --- */
 
-static void be_guest(int control)
+static bool write_map(const char *path, const char *text)
+{
+	return write_file_at(AT_FDCWD, path, text) == 0;
+}
+
+/* Namespaces in which the next child is PID 1. */
+static bool enter_namespaces(void)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	char text[64];
+
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS | (uid ? CLONE_NEWUSER : 0)) < 0)
+		return false;
+	if (!uid)
+		return true;
+	return write_map("/proc/self/setgroups", "deny") &&
+		write_map("/proc/self/uid_map", FMT(text, "%u %u 1", uid, uid)) &&
+		write_map("/proc/self/gid_map", FMT(text, "%u %u 1", gid, gid));
+}
+
+static bool mount_proc(void)
+{
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0;
+}
+
+static void be_guest(const struct play *p, int control, enum play_as as)
 {
 	char name[] = "bailey-guest", path[] = "PATH=/usr/bin:/bin", home[] = "HOME=/nowhere",
 	     twice[] = "TWICE=guest";
 	char *argv[] = { name, NULL }, *env[] = { path, home, twice, NULL };
+	rlim_t most = as == PLAY_ALONE ? 1 : PLAY_MAX_PROCESSES;
+	struct rlimit limit = { most, most };
 
+	if (!mount_proc() || setrlimit(RLIMIT_NPROC, &limit) < 0)
+		_exit(126);
+	if (as != PLAY_OWN_UID && !geteuid() &&
+		(setgroups(0, NULL) < 0 || setgid(p->gid) < 0 || setuid(p->uid) < 0))
+		_exit(126);
 	if (control == 3)
 		(void)fcntl(3, F_SETFD, 0);
 	else
 		(void)dup2(control, 3);
 	(void)execve(GUEST, argv, env);
 	_exit(127);
+}
+
+/* Between the test and the guest, since only a child can be in the new pid namespace. */
+static void be_parent(const struct play *p, int control, int other_end, enum play_as as)
+{
+	int status = 0;
+	pid_t pid;
+
+	(void)close_fd(other_end);
+	if (!enter_namespaces())
+		_exit(126);
+	pid = fork();
+	if (!pid)
+		be_guest(p, control, as);
+	(void)close_fd(control);
+	(void)waitpid(pid, &status, 0);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+}
+
+bool play_possible(void)
+{
+	int status = 0;
+	pid_t pid = fork(), child;
+
+	if (!pid) {
+		if (!enter_namespaces())
+			_exit(1);
+		child = fork();
+		if (!child)
+			_exit(mount_proc() ? 0 : 1);
+		(void)waitpid(child, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
+		(void)fprintf(stderr, "this host lets us make no pid namespace\n");
+		return false;
+	}
+	return true;
 }
 
 static void expect_hello(int fd)
@@ -46,7 +125,7 @@ static void expect_hello(int fd)
 	assert_true(wire_get_hello(&f, &m));
 }
 
-void play_start(struct play *p)
+void play_start(struct play *p, enum play_as as)
 {
 	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1 };
 	struct wire_session session = { .max_streams = WIRE_MAX_STREAMS };
@@ -57,8 +136,8 @@ void play_start(struct play *p)
 
 	memset(p, 0, sizeof *p);
 	p->fd = -1;
-	p->uid = session.uid = geteuid() ? geteuid() : 1000;
-	p->gid = session.gid = geteuid() ? getegid() : 1000;
+	p->uid = session.uid = geteuid() ? geteuid() : WORKLOAD;
+	p->gid = session.gid = geteuid() ? getegid() : WORKLOAD;
 	assert_non_null(mkdtemp(dir));
 	FMT(p->dir, "%s", dir);
 	if (!geteuid())
@@ -67,7 +146,7 @@ void play_start(struct play *p)
 	p->pid = fork();
 	assert_true(p->pid >= 0);
 	if (!p->pid)
-		be_guest(ends[1]);
+		be_parent(p, ends[1], ends[0], as);
 	(void)close_fd(ends[1]);
 	p->control = ends[0];
 	n = wire_put_hello(out, sizeof out, &hello);
@@ -100,6 +179,7 @@ void play_stop(struct play *p)
 	assert_int_equal(WEXITSTATUS(status), 125);
 	forget_seen(p);
 	buf_done(&p->in);
+	buf_done(&p->out);
 	pid = fork();
 	if (!pid) {
 		(void)execvp(remove[0], remove);
@@ -201,31 +281,32 @@ void play_connect(struct play *p, uint16_t flags)
 		assert_true(play_read(p, PLAY_WAIT_MS));
 }
 
-/* Reads when the guest doesn't take more: it may be waiting for us. */
+/* Reads when the guest doesn't take more: it may be waiting for us.  What reading has to send then is queued behind. */
 void play_send(struct play *p, const void *bytes, size_t n)
 {
-	const char *at = bytes;
+	size_t at = 0;
 
-	while (n) {
-		ssize_t w = send(p->fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	p->out.max = 64u << 20;
+	assert_true(buf_add(&p->out, bytes, n));
+	if (p->sending)
+		return;
+	p->sending = true;
+	while (p->fd >= 0 && at < p->out.len) {
+		ssize_t w =
+			send(p->fd, p->out.data + at, p->out.len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+		struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN | POLLOUT };
 
-		if (w < 0 && errno == EAGAIN) {
-			struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN | POLLOUT };
-
-			assert_true(poll(&poll_fd, 1, PLAY_WAIT_MS) > 0);
-			if (poll_fd.revents & POLLIN)
-				(void)play_read(p, 0);
-			if (p->fd < 0)
-				return;
+		if (w >= 0) {
+			at += (size_t)w;
 			continue;
 		}
-		if (w < 0) {
+		if (errno == EAGAIN)
+			assert_true(poll(&poll_fd, 1, PLAY_WAIT_MS) > 0);
+		if (errno != EAGAIN || poll_fd.revents & POLLIN)
 			(void)play_read(p, 0);
-			return;
-		}
-		at += w;
-		n -= (size_t)w;
 	}
+	buf_clear(&p->out);
+	p->sending = false;
 }
 
 /* --- what arrives --- */

@@ -1,5 +1,5 @@
-/* For tests: plays the owner and the channel of a guest that runs as an ordinary process.  Every wait has an end; what isn't as
- * expected fails the test that runs. */
+/* For tests: plays the owner and the channel of a guest that runs in a pid namespace of its own, so that nothing it starts can
+ * outlive it, and under a process limit.  Every wait has an end; what isn't as expected fails the test that runs. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,14 +43,25 @@ struct play {
 	uint32_t uid, gid;
 	bool greeted; /* HELLO and RESUMED came */
 	uint16_t hello_flags;
-	struct buf in;
+	struct buf in, out;
+	bool sending;
 	struct seen *seen[PLAY_MAX_SEEN];
 	size_t n_seen;
 	uint32_t incoming[64], n_incoming;
 	char dir[64]; /* a directory of the workload's */
 };
 
-void play_start(struct play *p);
+/* As root the workload gets a uid that nobody else has, and the guest has its own, unless told otherwise. */
+enum play_as {
+	PLAY_OWN_UID,
+	PLAY_SAME_UID, /* the guest has the workload's, as in a sandbox that a normal user made */
+	PLAY_ALONE,    /* that, and no other process may start */
+};
+enum { PLAY_MAX_PROCESSES = 400 };
+
+/* False: this host has no namespaces for us (said on stderr). */
+bool play_possible(void);
+void play_start(struct play *p, enum play_as as);
 void play_stop(struct play *p);
 
 /* A new connection, greeted by both; flags of our HELLO.  RESUME is sent for every lane of which something was seen. */

@@ -149,6 +149,7 @@ static long become(const struct start *s)
 	if (r < 0)
 		return r;
 	if (s->place) {
+		*s->place->pid = (int)sys0(SYS_getpid);
 		offer_to_oom_killer();
 		(void)sys1(SYS_umask, s->place->umask);
 		r = take_streams(s->place->fd);
