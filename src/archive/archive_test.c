@@ -147,6 +147,8 @@ static void names_of_every_length(void **state)
 {
 	static const size_t lengths[] = { 1, 2, 98, 99, 100, 101, 102, 154, 155, 156, 157, 254, 255,
 		256, 257, 258, 511, 512, 513, 1000, 4000, 4093, 4094 };
+	static const char *const texts[] = { "abcdefghi/",
+		"\x80\x9f\xa0\xbf\xff\xfe\xc0\xe0\xf0\x81" };
 	static char name[ARCHIVE_MAX_NAME + 1];
 
 	(void)state;
@@ -158,8 +160,7 @@ static void names_of_every_length(void **state)
 				.name = name };
 
 			for (size_t k = 0; k < n; k++)
-				name[k] =
-					kind == 2 ? (char)(0x80 + k % 0x40) : "abcdefghi/"[k % 10];
+				name[k] = texts[kind == 2][k % 10];
 			if (name[n - 1] == '/')
 				name[n - 1] = 'z';
 			name[n] = 0;
@@ -330,15 +331,21 @@ static void the_writer_refuses(void **state)
 
 /* --- made by hand --- */
 
+static void set(uint8_t *to, const char *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = (uint8_t)from[i];
+}
+
 static uint8_t *raw(char type, const char *name, const char *size)
 {
 	uint8_t *b = out + out_len;
 
 	memset(b, 0, ARCHIVE_BLOCK);
-	memcpy(b, name, strlen(name));
-	memcpy(b + F_MODE, "0000644", 8);
-	memcpy(b + F_SIZE, size, strlen(size));
-	memcpy(b + F_MAGIC, "ustar\00000", 8);
+	set(b, name, strlen(name));
+	set(b + F_MODE, "0000644", 8);
+	set(b + F_SIZE, size, strlen(size));
+	set(b + F_MAGIC, "ustar\00000", 8);
 	b[F_TYPE] = (uint8_t)type;
 	out_len += ARCHIVE_BLOCK;
 	return b;
@@ -358,7 +365,7 @@ static void seal(uint8_t *b)
 
 static void body(const char *text, size_t n)
 {
-	memcpy(out + out_len, text, n);
+	set(out + out_len, text, n);
 	memset(out + out_len + n, 0, archive_padding(n));
 	out_len += n + archive_padding(n);
 }
@@ -593,10 +600,10 @@ static uint8_t *old_sparse(const char *stored, const char *real, bool more)
 {
 	uint8_t *b = raw('S', "s", stored);
 
-	memcpy(b + F_MAGIC, "ustar  ", 8);
-	memcpy(b + F_SPARSE, "00000000000\00000000000003", 23);
-	memcpy(b + F_SPARSE + 24, "00000001000\00000000000002", 23);
-	memcpy(b + F_REAL_SIZE, real, strlen(real));
+	set(b + F_MAGIC, "ustar  ", 8);
+	set(b + F_SPARSE, "00000000000\00000000000003", 23);
+	set(b + F_SPARSE + 24, "00000001000\00000000000002", 23);
+	set(b + F_REAL_SIZE, real, strlen(real));
 	b[F_SPARSE_MORE] = more;
 	return b;
 }
@@ -619,7 +626,7 @@ static void old_holes(void **state)
 
 	begin();
 	seal(old_sparse("00000000006", "00000002000", true));
-	memcpy(out + out_len, "00000001700\00000000000001", 23);
+	set(out + out_len, "00000001700\00000000000001", 23);
 	memset(out + out_len + 23, 0, ARCHIVE_BLOCK - 23);
 	out_len += ARCHIVE_BLOCK;
 	body("abcXYZ", 6);

@@ -52,16 +52,18 @@ static bool key_is(const char *key, size_t n, const char *text, bool prefix)
 {
 	size_t i = 0;
 
-	while (text[i] && i < n && text[i] == key[i])
+	while (i < n && text[i] && text[i] == key[i])
 		i++;
 	return !text[i] && (prefix || i == n);
 }
 
-static enum pax_key find_key(const char *key, size_t n)
+/* Of a key that is longer than r->key, its beginning: enough for the prefixes. */
+static enum pax_key find_key(const struct archive_reader *r)
 {
-	for (size_t i = 0;
-		n <= sizeof((struct archive_reader *)0)->key && i < sizeof keys / sizeof *keys; i++)
-		if (key_is(key, n, keys[i].text, keys[i].prefix))
+	size_t n = r->key_len < sizeof r->key ? r->key_len : sizeof r->key;
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (key_is(r->key, n, keys[i].text, keys[i].prefix))
 			return keys[i].key;
 	return KEY_OTHER;
 }
@@ -229,9 +231,7 @@ static enum archive_cause key_byte(struct archive_reader *r, uint8_t c)
 	}
 	if (!r->key_len)
 		return ARCHIVE_BAD_PAX;
-	if (r->key_len > sizeof r->key && key_is(r->key, sizeof r->key, "SCHILY.xattr.", true))
-		r->dropped = true;
-	r->pax_key = (uint8_t)find_key(r->key, r->key_len);
+	r->pax_key = (uint8_t)find_key(r);
 	r->value_len = 0;
 	r->pax_state = r->record_left > 1 ? PAX_VALUE : PAX_NEWLINE;
 	return ARCHIVE_CAUSE_NONE;

@@ -136,8 +136,8 @@ static bool is_utf8(const char *s, size_t n)
 
 		if ((c >= 0x80 && c < 0xc2) || c > 0xf4)
 			return false;
-		while (more--)
-			if (i == n || !is_continuation((uint8_t)s[i++]))
+		for (; more; more--, i++)
+			if (i == n || !is_continuation((uint8_t)s[i]))
 				return false;
 	}
 	return true;
@@ -183,7 +183,7 @@ static size_t min_size(size_t a, size_t b)
 
 static bool time_fits(int64_t ns)
 {
-	return ns >= 0 && ns % SECOND == 0 && ns / SECOND < 1ll << 33;
+	return ns >= 0 && ns % SECOND == 0 && ns / SECOND < 1LL << 33;
 }
 
 static void put_pax_records(struct writer *w, bool name_fits)

@@ -242,6 +242,14 @@ int tree_place(struct tree_writer *w, bool make, struct err *e)
 
 /* --- a directory as an entry --- */
 
+/* The record that begins there; records are aligned. */
+static struct late_dir *late_at(const struct tree_writer *w, size_t at)
+{
+	void *p = w->late + at;
+
+	return p;
+}
+
 static int add_late(struct tree_writer *w, const struct stat *st, bool merged, struct err *e)
 {
 	const struct archive_entry *a = &w->reader.entry;
@@ -258,7 +266,7 @@ static int add_late(struct tree_writer *w, const struct stat *st, bool merged, s
 		w->late = p;
 		w->late_cap = cap;
 	}
-	d = (struct late_dir *)(void *)(w->late + w->late_len);
+	d = late_at(w, w->late_len);
 	*d = (struct late_dir){ .key = tree_inode_key(st),
 		.mtime_ns = a->mtime_ns,
 		.mode = a->mode,
@@ -348,17 +356,17 @@ int tree_finish_dirs(struct tree_writer *w, struct err *e)
 	_cleanup_(tree_set_done) struct tree_set done = { .n = 0 };
 
 	for (size_t i = 0; i < w->late_len; n++)
-		i += ((const struct late_dir *)(const void *)(w->late + i))->size;
+		i += late_at(w, i)->size;
 	at = n ? calloc(n, sizeof *at) : NULL;
 	if (n && !at)
 		return err_set(e, R_NO_MEMORY, ENOMEM, "can't remember %zu directories", n);
 	n = 0;
 	for (size_t i = 0; i < w->late_len;) {
 		at[n++] = i;
-		i += ((const struct late_dir *)(const void *)(w->late + i))->size;
+		i += late_at(w, i)->size;
 	}
 	while (n--) {
-		const struct late_dir *d = (const struct late_dir *)(const void *)(w->late + at[n]);
+		const struct late_dir *d = late_at(w, at[n]);
 
 		/* named twice: the last word counts */
 		if (tree_set_has(&done, d->key))

@@ -448,7 +448,8 @@ static void next_range(struct tree_reader *r)
 
 static bool wants_splice(const struct tree_reader *r)
 {
-	return r->splicing && r->fd >= 0 && r->left >= SPLICE_MIN && !r->short_of;
+	return r->splicing && r->fd >= 0 && r->head_at == r->head_len && r->left >= SPLICE_MIN &&
+		!r->short_of;
 }
 
 int tree_reader_read(struct tree_reader *r, void *buf, size_t cap, size_t *ret_n, struct err *e)
@@ -456,13 +457,11 @@ int tree_reader_read(struct tree_reader *r, void *buf, size_t cap, size_t *ret_n
 	uint8_t *out = buf;
 	size_t n = 0;
 
-	while (n < cap) {
+	while (n < cap && !wants_splice(r)) {
 		size_t k = 0;
 
 		if (r->head_at < r->head_len) {
 			n += take_head(r, out + n, cap - n);
-		} else if (wants_splice(r)) {
-			break;
 		} else if (r->fd >= 0 && r->left) {
 			if (take_data(r, out + n, cap - n, &k, e) < 0)
 				return -1;
