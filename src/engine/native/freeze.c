@@ -69,7 +69,9 @@ static char state_of(const char *pid, size_t n)
 			AT_FDCWD, FMT(path, "/proc/%.*s/stat", (int)n, pid), stat, sizeof stat) < 0)
 		return 'X';
 	p = strrchr(stat, ')');
-	return p && strlen(p) > 2 ? p[2] : 'X';
+	if (!p || strlen(p) < 3)
+		return 'X';
+	return p[2];
 }
 
 /* A number may be another process's by the time it is used: the handle is opened first, and used when the number still

@@ -571,8 +571,8 @@ static int image_root(void)
 	NEED(waitpid(pid, &status, 0) == pid && status == 0);
 	NEED(box_make(&b, &(struct wish){ .uid = 0, .image = image }) == 0 && box_start(&b));
 	NEED(box_says(&b,
-		"read a < /etc/passwd; read h < /etc/hostname; echo $a; case $h in b*) echo own;; esac",
-		"img\nown"));
+		"read a < /etc/passwd; read h < /etc/hostname; echo $a; case $h in b*) echo mine;; esac",
+		"img\nmine"));
 	NEED(box_says(&b,
 		"echo up > /var/f; read a < /var/f; echo $a; echo n > /opt/a/y; echo t > /tmp/t",
 		"up"));
