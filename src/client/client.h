@@ -179,14 +179,17 @@ size_t conn_waiting(const struct bailey_sandbox *c);
 int conn_flush(struct bailey_sandbox *c, struct err *e);
 
 /* conn_put(c, NAME, &m, e): a frame with what messages.def says. */
+struct conn_space {
+	uint8_t *p;
+	size_t cap; /* 0: too much waits */
+};
+struct conn_space conn_space(struct bailey_sandbox *c);
+int conn_put_done(struct bailey_sandbox *c, size_t n, struct err *e);
 #define conn_put(c, name, m, e) \
 	(__extension__({ \
-		uint8_t *out_ = conn_reserve((c), WIRE_MAX_BODY, (e)); \
-		size_t n_ = out_ ? wire_put_##name(out_, WIRE_HEADER + WIRE_MAX_BODY, (m)) : 0; \
+		const struct conn_space space_ = conn_space(c); \
 \
-		if (n_) \
-			conn_commit((c), n_); \
-		n_ ? 0 : out_ ? err_set((e), R_OUT_OF_RANGE, 0, "send a request: too long") : -1; \
+		conn_put_done((c), wire_put_##name(space_.p, space_.cap, (m)), (e)); \
 	}))
 
 /* Changes what epoll looks for. */

@@ -73,6 +73,7 @@ static void speak(struct bailey_sandbox *c, const uint8_t *data, size_t size)
 				__builtin_trap();
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bailey_streams streams = BAILEY_STREAMS_INIT;

@@ -187,6 +187,7 @@ static void exec_to_a_closed_pipe(void **state)
 	o.streams.out = fds[1];
 	assert_int_equal(bailey_exec_run(t.s, &o, &r, &e), 0);
 	assert_int_equal(r.status, 0);
+	assert_int_equal(r.output_error, EPIPE);
 	(void)close(fds[1]);
 	test_stop(&t);
 }

@@ -21,9 +21,9 @@ struct bailey_command {
 	int signal_waits; /* to be sent once the id is known */
 };
 
-static struct bailey_command *command_of(const struct stream *st)
+static struct bailey_command *command_of(struct stream *st)
 {
-	return (struct bailey_command *)(uintptr_t)st;
+	return (struct bailey_command *)st;
 }
 
 static void put_reason(struct bailey_result *r, enum reason reason)
@@ -428,7 +428,7 @@ int bailey_attach(struct bailey_sandbox *s, uint32_t id, unsigned flags,
 
 static bool is_started(const struct stream *st)
 {
-	return command_of(st)->begun || st->over;
+	return ((const struct bailey_command *)st)->begun || st->over;
 }
 
 static int command_started(struct bailey_command *c, struct err *e)

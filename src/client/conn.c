@@ -175,6 +175,27 @@ void conn_commit(struct bailey_sandbox *c, size_t n)
 	c->out_end += n;
 }
 
+struct conn_space conn_space(struct bailey_sandbox *c)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	uint8_t *out = conn_reserve(c, WIRE_MAX_BODY, &ignored);
+
+	/* nothing is written where no byte may be */
+	return out ? (struct conn_space){ out, WIRE_HEADER + WIRE_MAX_BODY }
+		   : (struct conn_space){ c->in, 0 };
+}
+
+int conn_put_done(struct bailey_sandbox *c, size_t n, struct err *e)
+{
+	if (!n && !conn_reserve(c, WIRE_MAX_BODY, e))
+		return -1;
+	if (!n)
+		return err_set(
+			e, R_OUT_OF_RANGE, 0, "send to '%s': the request is too long", c->id);
+	conn_commit(c, n);
+	return 0;
+}
+
 int conn_flush(struct bailey_sandbox *c, struct err *e)
 {
 	while (conn_waiting(c) && c->sock.fd >= 0) {

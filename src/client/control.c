@@ -264,7 +264,7 @@ int change_parse(const uint8_t *p, size_t n, char path[static WIRE_MAX_PATH + 1]
 {
 	const size_t len = n < CHANGE_FIXED ? 0 : n - CHANGE_FIXED;
 
-	if (!len || len > WIRE_MAX_PATH || !memchr("AMD", p[2], 3))
+	if (!len || len > WIRE_MAX_PATH || (p[2] != 'A' && p[2] != 'M' && p[2] != 'D'))
 		return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: a record is wrong");
 	memcpy(path, p + CHANGE_FIXED, len);
 	path[len] = '\0';

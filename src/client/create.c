@@ -109,6 +109,12 @@ static int put_text(char *out, size_t cap, const char *text, const char *what, s
 /* What the profile doesn't know of. */
 static int fill_rest(struct pack_request *p, const struct bailey_create_options *o, struct err *e)
 {
+	/* packing only reads */
+	union {
+		const char *const *given;
+		char *const *packed;
+	} command;
+
 	if (o->name && !name_is_valid(o->name))
 		return err_set(e, R_BAD_VALUE, 0,
 			"use name '%.64s': not of [a-z0-9][a-z0-9._-]{0,62}", o->name);
@@ -122,7 +128,8 @@ static int fill_rest(struct pack_request *p, const struct bailey_create_options 
 		return -1;
 	p->keep = o->flags & BAILEY_KEEP || !o->command;
 	p->spool_max = o->spool_max;
-	p->command = (char *const *)(uintptr_t)o->command;
+	command.given = o->command;
+	p->command = command.packed;
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static void check_box(const struct pack_request *r)
 	for (char *const *p = r->spec.env; *p; p++)
 		if (streq(*p, "A=b"))
 			return;
-	MUST(!"the variable");
+	MUST(false && "the variable");
 }
 
 static int be_engine(void)

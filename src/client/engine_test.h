@@ -50,7 +50,7 @@ static inline bool peer_read(struct peer *p)
 			p->start += used;
 			return true;
 		case WIRE_REFUSED:
-			MUST(!"a frame that no client may send");
+			MUST(false && "a frame that no client may send");
 			return false;
 		case WIRE_SHORT:
 			break;

@@ -135,7 +135,12 @@ int stream_sink(struct stream *st, unsigned lane, int fd, struct err *e)
 /* write(2) to a pipe without the SIGPIPE that would end a host that never asked for it. */
 static ssize_t write_quietly(struct lane *l, const uint8_t *p, size_t n)
 {
-	const struct iovec iov = { (void *)(uintptr_t)p, n };
+	/* only read */
+	const union {
+		const uint8_t *from;
+		void *base;
+	} data = { p };
+	const struct iovec iov = { data.base, n };
 	const struct timespec now = { 0, 0 };
 	sigset_t pipe_set, before, pending;
 	ssize_t r;
@@ -461,10 +466,23 @@ static bool waits_for_us(const struct stream *st)
 	return !stream_drained(st) || (st->feed.source.fd >= 0 && feed_room(st));
 }
 
+/* What ends a wait that isn't over. */
+static int wait_failed(const struct stream *st, const char *what, const char *object, struct err *e)
+{
+	const struct err *broken = &st->conn->broken;
+
+	if (st->feed.error && st->feed.whole)
+		return err_set(e, st->feed.error == EISDIR ? R_IS_A_DIRECTORY : R_IO_FAILED,
+			st->feed.error, "%s '%s': read its input", what, object);
+	if (!st->over)
+		return 0;
+	return err_set(e, broken->reason == REASON_NONE ? R_WIRE_MALFORMED : broken->reason,
+		broken->sys_errno, "%s '%s'", what, object);
+}
+
 int stream_wait_for(struct stream *st, bool (*cond)(const struct stream *), uint64_t timeout_ms,
 	const char *what, const char *object, struct err *e)
 {
-	struct bailey_sandbox *c = st->conn;
 	uint64_t seen = st->progress, until = boottime_ms() + timeout_ms;
 
 	if (stream_pump(st, e) < 0)
@@ -472,17 +490,9 @@ int stream_wait_for(struct stream *st, bool (*cond)(const struct stream *), uint
 	while (!cond(st)) {
 		const uint64_t now = boottime_ms();
 		const uint64_t left = until > now ? until - now : 0;
-		int wait = -1;
 
-		if (st->feed.error && st->feed.whole)
-			return err_set(e, st->feed.error == EISDIR ? R_IS_A_DIRECTORY : R_IO_FAILED,
-				st->feed.error, "%s '%s': read its input", what, object);
-
-		if (st->over)
-			return err_set(e,
-				c->broken.reason == REASON_NONE ? R_WIRE_MALFORMED
-								: c->broken.reason,
-				c->broken.sys_errno, "%s '%s'", what, object);
+		if (wait_failed(st, what, object, e) < 0)
+			return -1;
 		if (seen != st->progress || waits_for_us(st)) {
 			seen = st->progress;
 			until = now + timeout_ms;
@@ -490,9 +500,8 @@ int stream_wait_for(struct stream *st, bool (*cond)(const struct stream *), uint
 			return err_set(e, R_TIMEOUT, 0, "%s '%s': no answer for %llu ms", what,
 				object, (unsigned long long)timeout_ms);
 		}
-		if (timeout_ms)
-			wait = (int)(left < 1000 ? left : 1000);
-		if (conn_turn(c, wait, e) < 0)
+		/* looked at now and then: what it waits for may be our own reader */
+		if (conn_turn(st->conn, !timeout_ms ? -1 : left < 1000 ? (int)left : 1000, e) < 0)
 			return err_wrap(e, "%s '%s'", what, object);
 	}
 	return 0;
