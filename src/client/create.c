@@ -13,7 +13,8 @@
 #include "spec/pack.h"
 
 enum {
-	ANSWER_MS = 60000, /* the engine has time-outs of its own, all shorter */
+	ANSWER_MS = 60000,     /* the engine has time-outs of its own, all shorter */
+	ANSWER_MAX = 16 << 10, /* an id, or an error with two paths in it */
 	RUN_SPARE_MS = 60000,
 };
 
@@ -73,14 +74,12 @@ static int take_id(const struct wire_result *m, char ret_id[BAILEY_ID_SIZE], str
 static int ask_engine(
 	const struct bailey *b, const struct pack_request *pack, char *ret_id, struct err *e)
 {
-	_cleanup_free_ uint8_t *data = malloc(WIRE_HEADER + WIRE_MAX_BODY);
 	_cleanup_close_ int ours = -1, theirs = -1;
 	_cleanup_err_ struct err broken = ERR_INIT;
+	uint8_t data[ANSWER_MAX];
 	struct wire_result m;
 	int pair[2], sent;
 
-	if (!data)
-		return err_set(e, R_NO_MEMORY, ENOMEM, "make a sandbox");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, R_NO_MEMORY, errno, "make a sandbox");
 	ours = pair[0];
@@ -90,7 +89,7 @@ static int ask_engine(
 	theirs = close_fd(theirs);
 	/* an engine that refuses at once hangs up, and has said why */
 	sent = pack_send(ours, pack, &broken);
-	if (read_answer(ours, data, WIRE_HEADER + WIRE_MAX_BODY, &m, e) < 0) {
+	if (read_answer(ours, data, sizeof data, &m, e) < 0) {
 		if (sent < 0 && e->reason == R_ENGINE_LOST)
 			return err_move(e, &broken);
 		return -1;

@@ -37,6 +37,12 @@ struct peer {
 		} \
 	} while (0)
 
+#define MUST_NOT_COME(text) \
+	do { \
+		(void)fprintf(stderr, "engine: %s:%d: %s\n", __FILE__, __LINE__, text); \
+		_exit(1); \
+	} while (0)
+
 /* The next frame of the client; false at its end. */
 static inline bool peer_read(struct peer *p)
 {
@@ -50,8 +56,7 @@ static inline bool peer_read(struct peer *p)
 			p->start += used;
 			return true;
 		case WIRE_REFUSED:
-			MUST(false && "a frame that no client may send");
-			return false;
+			MUST_NOT_COME("a frame that no client may send");
 		case WIRE_SHORT:
 			break;
 		}
