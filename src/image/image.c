@@ -27,9 +27,14 @@ static const struct field {
 
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static void *member(const struct field *f, const struct image *i)
+static void *member(const struct field *f, struct image *i)
 {
-	return (char *)(uintptr_t)i + f->offset;
+	return (char *)i + f->offset;
+}
+
+static const void *value(const struct field *f, const struct image *i)
+{
+	return (const char *)i + f->offset;
 }
 
 void image_init(struct image *i)
@@ -112,7 +117,7 @@ static void unescape(char *s)
 	for (; *s; s++) {
 		if (*s == '\\' && s[1]) {
 			s++;
-			*out++ = *s == 'n' ? '\n' : *s;
+			*out++ = (char)(*s == 'n' ? '\n' : *s);
 		} else {
 			*out++ = *s;
 		}
@@ -120,23 +125,23 @@ static void unescape(char *s)
 	*out = '\0';
 }
 
-static int set_field(struct image *i, const struct field *f, char *value, struct err *e)
+static int set_field(struct image *i, const struct field *f, char *text, struct err *e)
 {
 	void *m = member(f, i);
 
-	unescape(value);
+	unescape(text);
 	switch (f->kind) {
 	case FIELD_TEXT:
 		free(*(char **)m);
-		*(char **)m = xstrdup(value);
+		*(char **)m = xstrdup(text);
 		return 0;
 	case FIELD_NUMBER:
-		return parse_u64(value, 0, UINT64_MAX, f->key, m, e);
+		return parse_u64(text, 0, UINT64_MAX, f->key, m, e);
 	case FIELD_FLAG:
-		*(bool *)m = streq(value, "1");
+		*(bool *)m = streq(text, "1");
 		return 0;
 	case FIELD_LIST:
-		if (!image_list_add(m, value))
+		if (!image_list_add(m, text))
 			return err_set(e, R_STATE_UNWRITABLE, 0, "too many lines '%s'", f->key);
 		return 0;
 	}
@@ -146,14 +151,14 @@ static int set_field(struct image *i, const struct field *f, char *value, struct
 /* An unknown key is skipped: a later version may have written it. */
 static int parse_line(struct image *i, char *line, struct err *e)
 {
-	char *value = strchr(line, ' ');
+	char *text = strchr(line, ' ');
 
-	if (!value)
+	if (!text)
 		return err_set(e, R_STATE_UNWRITABLE, 0, "a line without a value");
-	*value++ = '\0';
+	*text++ = '\0';
 	for (unsigned f = 0; f < FIELDS; f++)
 		if (streq(fields[f].key, line))
-			return set_field(i, &fields[f], value, e);
+			return set_field(i, &fields[f], text, e);
 	return 0;
 }
 
@@ -193,10 +198,10 @@ int image_read(int refs_fd, const char *name, struct image *ret, struct err *e)
 	return 0;
 }
 
-static void add_line(struct buf *out, const char *key, const char *value)
+static void add_line(struct buf *out, const char *key, const char *text)
 {
 	buf_printf(out, "%s ", key);
-	for (const char *p = value; *p; p++) {
+	for (const char *p = text; *p; p++) {
 		if (*p == '\n')
 			buf_puts(out, "\\n");
 		else if (*p == '\\')
@@ -210,7 +215,7 @@ static void add_line(struct buf *out, const char *key, const char *value)
 void image_format(const struct image *i, struct buf *out)
 {
 	for (unsigned f = 0; f < FIELDS; f++) {
-		const void *m = member(&fields[f], i);
+		const void *m = value(&fields[f], i);
 		const struct image_list *list = m;
 
 		switch (fields[f].kind) {
@@ -305,6 +310,7 @@ int image_open(const char *home, const char *name, struct image *ret, struct err
 	if (image_read(refs, name, &i, e) < 0 || hold_tree(images, &i, e) < 0)
 		return -1;
 	check_workdir(&i);
+	image_done(ret);
 	*ret = i;
 	image_init(&i);
 	return 0;

@@ -48,9 +48,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const paths[] = { "refs/one", "refs/bad", "trees/" HEX "/lock" };
-	static const char *const dirs[] = { "refs", "trees/" HEX "/root/srv", "trees/" HEX "/root",
-		"trees/" HEX, "trees", "" };
+	static const char *const paths[] = { "refs/one", "refs/bad", ("trees/" HEX "/lock") };
+	static const char *const dirs[] = { "refs", ("trees/" HEX "/root/srv"),
+		("trees/" HEX "/root"), ("trees/" HEX), "trees", "" };
 	char full[PATH_MAX];
 
 	(void)state;

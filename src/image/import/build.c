@@ -49,9 +49,10 @@ static bool only(const char *s, const char *others)
 /* Names only: apt's patterns and options are not for this. */
 static int check(const struct arguments *a, struct err *e)
 {
-	if (!a->debian)
-		return err_set(e, R_USAGE, 0, "build an image: of which Debian release?"),
-		       err_remedy(e, "Give --debian and its name, such as 'bookworm'.");
+	if (!a->debian) {
+		(void)err_set(e, R_USAGE, 0, "build an image: of which Debian release?");
+		return err_remedy(e, "Give --debian and its name, such as 'bookworm'.");
+	}
 	if (!only(a->debian, "-"))
 		return err_set(e, R_BAD_VALUE, 0, "read the Debian release '%.64s'", a->debian);
 	if (a->packages && (strlen(a->packages) > MAX_PACKAGES || !only(a->packages, "+-.,:")))

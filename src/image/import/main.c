@@ -87,7 +87,8 @@ static int take_flag(unsigned v, char **argv, int argc, int *i, struct arguments
 		}
 		if (!eq && *i + 1 == argc)
 			return usage(v, "a value is missing behind", word, e);
-		*(const char **)(void *)at = eq ? eq + 1 : argv[++*i];
+		word = eq ? eq + 1 : argv[++*i];
+		memcpy(at, &word, sizeof word);
 		return 0;
 	}
 	return usage(v, "no such flag:", word, e);

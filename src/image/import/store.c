@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -159,17 +158,24 @@ int store_open_tree(const struct store *s, const char *hex, int *ret_fd, struct 
 
 int store_read_info(const struct store *s, const char *hex, struct tree_info *ret, struct err *e)
 {
-	char path[IMAGE_HEX + 8], text[512];
-	unsigned long long special, setid, xattrs;
+	static const char *const keys[] = { "special ", "setid ", "xattrs " };
 	struct tree_info info = { .parent = "" };
+	uint64_t *const numbers[] = { &info.facts.special, &info.facts.setid, &info.facts.xattrs };
+	char path[IMAGE_HEX + 8], text[512], *save = NULL;
 
 	if (read_file_at(s->trees, FMT(path, "%s/info", hex), text, sizeof text) < 0)
 		return store_failed(e, errno, "read about the tree '%s'", hex);
-	/* 65 bytes of parent, as its array is long */
-	if (sscanf(text, "special %llu\nsetid %llu\nxattrs %llu\nparent %64[0-9a-f]", &special,
-		    &setid, &xattrs, info.parent) < 3)
-		return err_set(e, R_STATE_UNWRITABLE, 0, "read about the tree '%s'", hex);
-	info.facts = (struct layer_facts){ special, setid, xattrs };
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *parent = str_after(line, "parent ");
+
+		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+			if (str_after(line, keys[i]) &&
+				parse_u64(str_after(line, keys[i]), 0, UINT64_MAX, keys[i],
+					numbers[i], e) < 0)
+				return err_wrap(e, "read about the tree '%s'", hex);
+		if (parent && strlen(parent) == IMAGE_HEX - 1)
+			FMT(info.parent, "%s", parent);
+	}
 	*ret = info;
 	return 0;
 }

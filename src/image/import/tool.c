@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -28,6 +27,7 @@ static void child_fail(int fd)
 /* Between fork and exec. */
 static void become(const struct tool *t, int err_fd, int report, pid_t parent)
 {
+	char *const *argv;
 	sigset_t none;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -40,8 +40,8 @@ static void become(const struct tool *t, int err_fd, int report, pid_t parent)
 	if (null < 0 || dup2(null, 0) < 0 || dup2(t->out_fd >= 0 ? t->out_fd : null, 1) < 0 ||
 		dup2(err_fd, 2) < 0 || (t->tmpdir && setenv("TMPDIR", t->tmpdir, 1) < 0))
 		child_fail(report);
-	/* execvp takes them as its own and changes nothing */
-	(void)execvp(t->argv[0], (char *const *)(uintptr_t)t->argv);
+	memcpy(&argv, &t->argv, sizeof argv); /* execvp would take const, but for history */
+	(void)execvp(argv[0], argv);
 	child_fail(report);
 }
 

@@ -60,7 +60,11 @@ static int read_names(struct walk_level *l, struct err *e)
 		return store_failed(e, errno, "read a directory");
 	(void)move_fd(&copy);
 	rewinddir(d); /* a duplicate stands where the last reader of the directory left it */
-	while ((errno = 0, entry = readdir(d)) != NULL) {
+	for (;;) {
+		errno = 0;
+		entry = readdir(d);
+		if (!entry)
+			break;
 		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
 			continue;
 		if (!buf_add(&names, entry->d_name, strlen(entry->d_name) + 1))
