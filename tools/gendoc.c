@@ -187,7 +187,7 @@ static void put_env(struct buf *b, enum verb v)
 static void put_exit(struct buf *b, enum verb v)
 {
 	buf_puts(b, ".Sh EXIT STATUS\n.Bl -tag -width Ds\n");
-	if (v == VERB_RUN) {
+	if (v == VERB_RUN || v == VERB_EXEC || v == VERB_ATTACH || v == VERB_WAIT) {
 		buf_puts(b,
 			".It 124\nThe time given with\n.Fl \\-timeout\nhad passed.\n"
 			".It 125\nBailey failed; the reason is on standard error.\n"
@@ -201,7 +201,7 @@ static void put_exit(struct buf *b, enum verb v)
 		".It 0\nThe verb did what it was asked for.\n.It other\nThe status of the reason; see\n");
 	buf_puts(b, v == VERB_BAILEY ? ".Sx REASONS .\n" : ".Sx REASONS\nin\n.Xr bailey 1 .\n");
 	if (v == VERB_BAILEY)
-		buf_puts(b, "With\n.Cm run\na failure of Bailey is 125, see\n.Xr bailey-run 1 .\n");
+		buf_puts(b, "With\n.Cm run , exec , attach\nand\n.Cm wait\na failure of Bailey is 125, see\n.Xr bailey-run 1 .\n");
 	buf_puts(b, ".El\n");
 }
 

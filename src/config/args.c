@@ -108,8 +108,17 @@ static int short_flags(struct args *a, const char *arg, struct err *e)
 	return 0;
 }
 
+/* How many words stand in front of the command, whose own flags are none of ours; -1: the verb takes no command. */
+static int words_before_command(enum verb v)
+{
+	if (v == VERB_RUN || v == VERB_CREATE)
+		return 0;
+	return v == VERB_EXEC ? 1 : -1;
+}
+
 int args_parse(struct options *o, enum verb v, int argc, char **argv, int *ret_rest, struct err *e)
 {
+	const int before = words_before_command(v);
 	struct args a = { .o = o, .verb = v, .argc = argc, .next = 1, .argv = argv };
 	_cleanup_free_ char **kept = (char **)xcalloc((size_t)argc + 1, sizeof *kept);
 	int n = 0;
@@ -118,7 +127,7 @@ int args_parse(struct options *o, enum verb v, int argc, char **argv, int *ret_r
 		char *arg = argv[a.next];
 		const char *name = str_after(arg, "--");
 
-		if (v == VERB_RUN && (*arg != '-' || !arg[1]))
+		if (before == n && (*arg != '-' || !arg[1]))
 			break;
 		a.next++;
 		if (name && !*name)

@@ -6,8 +6,10 @@
 
 #include "base/str.h"
 
-#define V(id) (1u << VERB_##id)
-#define V_ALL ((1u << VERB_MAX) - 1)
+#define V(id) (1ull << VERB_##id)
+#define V_ALL ((1ull << VERB_MAX) - 1)
+
+_Static_assert(VERB_MAX < 64, "a verb is a bit of option_info.verbs");
 
 #define NUMBER_BOOL(d) (d)
 #define NUMBER_UINT(d) (d)

@@ -83,7 +83,7 @@ struct option_info {
 	const char *text; /* default of a STRING */
 	uint64_t number;  /* default of a number */
 	uint64_t min, max;
-	uint32_t verbs; /* bits by enum verb */
+	uint64_t verbs; /* bits by enum verb */
 	uint16_t offset;
 	enum opt_type type;
 	uint8_t who;
@@ -99,8 +99,8 @@ struct op_info {
 extern const struct option_info option_table[OPTION_MAX];
 extern const struct op_info op_table[VERB_MAX];
 
-/* Fills *o for verb v.  argv[0] is the verb itself.  Flags end at "--"; for `run` also at the first word that isn't one,
- * while other verbs find their arguments moved behind the flags.  *ret_rest is the index of the first argument.
+/* Fills *o for verb v.  argv[0] is the verb itself.  Flags end at "--", for a verb that takes a command also at
+ * the command; words that stand between flags are moved behind them.  *ret_rest is the index of the first argument.
  * With --help, config files and environment are left unread.  *o is valid for options_done() on failure too. */
 int options_load(
 	struct options *o, enum verb v, int argc, char **argv, int *ret_rest, struct err *e);

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -227,13 +226,10 @@ static int follow_rotation(struct reader *r, const char *path, struct err *e)
 static int follow(struct reader *r, const char *path, struct err *e)
 {
 	for (;;) {
-		/* asks for nothing: a reader that goes away shows as POLLERR */
-		struct pollfd out = { .fd = STDOUT_FILENO };
 		struct stat st;
 
-		if (poll(&out, 1, FOLLOW_MS) > 0 && out.revents & (POLLERR | POLLNVAL))
-			return err_set(e, R_OUTPUT_FAILED, 0,
-				"write to standard output: its reader has gone");
+		if (cli_wait(FOLLOW_MS, e) < 0)
+			return -1;
 		/* someone emptied the file */
 		if (r->fd >= 0 && fstat(r->fd, &st) == 0 && st.st_size < lseek(r->fd, 0, SEEK_CUR))
 			(void)lseek(r->fd, 0, SEEK_SET);

@@ -15,6 +15,37 @@ static const struct {
 	verb_fn *run;
 } verbs[VERB_MAX] = {
 	[VERB_RUN] = { "run", verb_run },
+	[VERB_CREATE] = { "create", verb_create },
+	[VERB_EXEC] = { "exec", verb_exec },
+	[VERB_PS] = { "ps", verb_ps },
+	[VERB_ATTACH] = { "attach", verb_attach },
+	[VERB_KILL] = { "kill", verb_kill },
+	[VERB_WAIT] = { "wait", verb_wait },
+	[VERB_LOGS] = { "logs", verb_logs },
+	[VERB_LS] = { "ls", verb_ls },
+	[VERB_INSPECT] = { "inspect", verb_inspect },
+	[VERB_STATS] = { "stats", verb_stats },
+	[VERB_PAUSE] = { "pause", verb_pause },
+	[VERB_RESUME] = { "resume", verb_resume },
+	[VERB_STOP] = { "stop", verb_stop },
+	[VERB_START] = { "start", verb_start },
+	[VERB_CP] = { "cp", verb_cp },
+	[VERB_PORT] = { "port", verb_port },
+	[VERB_SNAPSHOT] = { "snapshot", verb_snapshot },
+	[VERB_FORK] = { "fork", verb_fork },
+	[VERB_DIFF] = { "diff", verb_diff },
+	[VERB_APPLY] = { "apply", verb_apply },
+	[VERB_RM] = { "rm", verb_rm },
+	[VERB_EVENTS] = { "events", verb_events },
+	[VERB_PRUNE] = { "prune", verb_prune },
+	[VERB_DF] = { "df", verb_df },
+	[VERB_IMAGE_IMPORT] = { "image import", verb_image_import },
+	[VERB_IMAGE_BUILD] = { "image build", verb_image_build },
+	[VERB_IMAGE_PULL] = { "image pull", verb_image_pull },
+	[VERB_IMAGE_LS] = { "image ls", verb_image_ls },
+	[VERB_IMAGE_INSPECT] = { "image inspect", verb_image_inspect },
+	[VERB_IMAGE_RM] = { "image rm", verb_image_rm },
+	[VERB_IMAGE_EXPORT] = { "image export", verb_image_export },
 	[VERB_DOCTOR] = { "doctor", verb_doctor },
 	[VERB_BENCH] = { "bench", verb_bench },
 	[VERB_CONFIG_SHOW] = { "config show", verb_config_show },
@@ -47,11 +78,12 @@ static void fill_standard_fds(void)
 			_exit(EXIT_OURS);
 }
 
+/* Verbs that end with the status of a command keep the small numbers for it. */
 static int exit_status(enum verb v, enum reason r)
 {
-	if (v != VERB_RUN)
+	if (v != VERB_RUN && v != VERB_EXEC && v != VERB_ATTACH && v != VERB_WAIT)
 		return reason_exit(r);
-	if (r == R_TIMEOUT)
+	if (v == VERB_RUN && r == R_TIMEOUT)
 		return EXIT_TIMEOUT;
 	return r == R_COMMAND_NOT_EXEC     ? EXIT_NOT_EXEC
 		: r == R_COMMAND_NOT_FOUND ? EXIT_NOT_FOUND
@@ -77,21 +109,26 @@ static int report_json(const struct err *e)
 	return cli_write(&out, &failed);
 }
 
-/* Where JSON can't be written the error still goes to standard error: a failure is never silent. */
-static int report(enum verb v, const struct err *e, bool json)
+void cli_report(const struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
 	const char *message = e->message ?: "no memory for the message",
 		   *remedy = err_get_remedy(e);
 
-	if (json && report_json(e) == 0)
-		return exit_status(v, e->reason);
 	buf_puts(&out, "bailey: ");
 	cli_escape(&out, message, strlen(message));
 	buf_printf(&out, " [%s]\n  try: ", reason_name(e->reason));
 	cli_escape(&out, remedy, strlen(remedy));
 	buf_puts(&out, "\n");
 	(void)write_all(STDERR_FILENO, out.data ?: "", out.len);
+}
+
+/* Where JSON can't be written the error still goes to standard error: a failure is never silent. */
+static int report(enum verb v, const struct err *e, bool json)
+{
+	if (json && report_json(e) == 0)
+		return exit_status(v, e->reason);
+	cli_report(e);
 	return exit_status(v, e->reason);
 }
 

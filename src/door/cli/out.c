@@ -1,5 +1,6 @@
 /* Owns standard output for the verbs that print something of their own.  Called by every verb but `run`, whose output is
  * the command's. */
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 
@@ -20,6 +21,17 @@ int cli_write(const struct buf *b, struct err *e)
 	(void)sigaction(SIGPIPE, &before, NULL);
 	if (r < 0)
 		return err_set(e, R_OUTPUT_FAILED, saved, "write to standard output");
+	return 0;
+}
+
+int cli_wait(int ms, struct err *e)
+{
+	/* asks for nothing: a reader that goes away shows as POLLERR */
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	if (poll(&out, 1, ms) > 0 && out.revents & (POLLERR | POLLNVAL))
+		return err_set(
+			e, R_OUTPUT_FAILED, 0, "write to standard output: its reader has gone");
 	return 0;
 }
 

@@ -69,7 +69,7 @@ static int open_signals(struct err *e)
 }
 
 /* The hatches weaken a wall by the user's own word: that has to be found later. */
-static void log_hatches(const struct options *o, const char *id)
+void run_log_hatches(const struct options *o, const char *id)
 {
 	const struct {
 		bool used;
@@ -397,7 +397,7 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 			"use '--tty' with '--json': a terminal's output can't be captured");
 	if (prepare(&r, argc ? argv : NULL, tty, e) == 0 && cli_open_engine(o, &r.engine, e) == 0 &&
 		run_io_open(&r.io, &io, e) == 0 && (r.signals = open_signals(e)) >= 0) {
-		log_hatches(o, r.spec.id);
+		run_log_hatches(o, r.spec.id);
 		result = execute(&r, e);
 		if (result == 0)
 			result = report(&r, e);

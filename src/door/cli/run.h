@@ -12,6 +12,11 @@
 #include "engine/engine.h"
 #include "spec/profile.h"
 
+/* --- run.c --------------------------------------------------------------------------------------------------------- */
+
+/* Logs the hatches that the options open for a sandbox. */
+void run_log_hatches(const struct options *o, const char *id);
+
 /* --- run_request.c ------------------------------------------------------------------------------------------------ */
 
 /* What the options of a new sandbox point to; its declarer's. */
@@ -36,7 +41,7 @@ struct run_strings {
 
 /* Opens every client path once and fills the request.  argv: NULL for the image's own command. */
 int run_request_fill(struct run_request *r, const struct options *o, char **argv,
-	struct run_strings *ret_strings, struct err *e);
+	struct run_strings *own, struct err *e);
 void run_strings_done(struct run_strings *s);
 void strlist_done(struct strlist *l);
 

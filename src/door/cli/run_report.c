@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "door/cli/live.h"
 #include "door/cli/run.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_OURS = 125 };
@@ -18,41 +19,9 @@ int run_exit_status(const struct run_result *r)
 	return r->exit_code;
 }
 
-static void put_base64(struct buf *out, const char *data, size_t n)
+static void put_stream(struct json *j, const char *name, const struct stream *s)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char four[5] = "";
-
-	for (size_t i = 0; i < n; i += 3) {
-		unsigned v = (unsigned)(unsigned char)data[i] << 16;
-
-		v |= i + 1 < n ? (unsigned)(unsigned char)data[i + 1] << 8 : 0u;
-		v |= i + 2 < n ? (unsigned)(unsigned char)data[i + 2] : 0u;
-		for (int k = 0; k < 4; k++)
-			four[k] = digits[v >> (18 - 6 * k) & 63];
-		if (i + 2 >= n)
-			four[3] = '=';
-		if (i + 1 >= n)
-			four[2] = '=';
-		(void)buf_add(out, four, 4);
-	}
-}
-
-/* NAME, and beside it NAME_base64: true when the bytes are no text. */
-static void put_stream(struct json *j, const char *name, const char *flag, const struct stream *s)
-{
-	const char *data = s->capture.data ? s->capture.data : "";
-	_cleanup_buf_ struct buf encoded = { .max = (size_t)s->max_capture * 2 };
-	bool text = utf8_valid(data, s->capture.len);
-
-	if (text) {
-		json_bytes(j, name, data, s->capture.len);
-	} else {
-		put_base64(&encoded, data, s->capture.len);
-		json_string(j, name, encoded.data);
-	}
-	json_bool(j, flag, !text);
+	output_put_bytes(j, name, s->capture.data ? s->capture.data : "", s->capture.len);
 }
 
 static void put_optional(struct json *j, const char *key, bool has, uint64_t value)
@@ -86,8 +55,8 @@ void run_report_json(struct buf *out, const struct run_result *r, const char *id
 	put_optional(&j, "pids_peak", r->facts.has_pids_peak,
 		r->facts.pids_peak ? r->facts.pids_peak - 1 : 0);
 	if (with_output) {
-		put_stream(&j, "stdout", "stdout_base64", &io->streams[STREAM_OUT]);
-		put_stream(&j, "stderr", "stderr_base64", &io->streams[STREAM_ERR]);
+		put_stream(&j, "stdout", &io->streams[STREAM_OUT]);
+		put_stream(&j, "stderr", &io->streams[STREAM_ERR]);
 		json_bool(&j, "truncated",
 			io->streams[STREAM_OUT].truncated || io->streams[STREAM_ERR].truncated);
 	}

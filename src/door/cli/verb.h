@@ -10,10 +10,22 @@
 typedef int verb_fn(struct options *o, int argc, char **argv, struct err *e);
 
 verb_fn verb_run, verb_doctor, verb_bench;
+verb_fn verb_create, verb_exec, verb_ps, verb_attach, verb_kill, verb_wait, verb_logs, verb_ls;
+verb_fn verb_inspect, verb_stats, verb_pause, verb_resume, verb_stop, verb_start, verb_cp,
+	verb_port;
+verb_fn verb_snapshot, verb_fork, verb_diff, verb_apply, verb_rm, verb_events, verb_prune, verb_df;
+verb_fn verb_image_import, verb_image_build, verb_image_pull, verb_image_ls, verb_image_inspect;
+verb_fn verb_image_rm, verb_image_export;
 verb_fn verb_config_show, verb_config_check, verb_log, verb_completion, verb_help, verb_version;
 
 /* Writes all of b to standard output.  A reader that has gone is an error like any other, not a signal. */
 int cli_write(const struct buf *b, struct err *e);
+
+/* Waits for a time; -1 when the reader of standard output goes away meanwhile. */
+int cli_wait(int ms, struct err *e);
+
+/* The two lines of an error, on standard error. */
+void cli_report(const struct err *e);
 
 /* Adds n bytes of text with everything that could change a terminal shown as \xNN. */
 void cli_escape(struct buf *out, const char *text, size_t n);
