@@ -1,5 +1,6 @@
-/* Owns the completion scripts.  Called by main.c, and by the build for the installed ones; all words come from the tables.
- * Flags are offered by verb; behind the command of `run` the shell completes as if the command stood alone. */
+/* Owns the completion scripts.  Called by main.c, and by the build for the installed ones; all words come from the tables, but
+ * for the names of sandboxes, which `bailey ls` gives.  Flags are offered by verb; behind the command of `run`, `create` and
+ * `exec` the shell completes as if the command stood alone. */
 #include <ctype.h>
 #include <string.h>
 
@@ -61,6 +62,21 @@ static void add_choices(enum verb v, struct buf *out)
 		buf_printf(out, "%c", *usage == '|' ? ' ' : *usage);
 }
 
+/* Names and ids, as the first column and the second have them. */
+#define SANDBOX_NAMES \
+	"bailey ls --all 2>/dev/null </dev/null | awk 'NR > 1 { print $1; if ($2 != \"-\") print $2 }'"
+
+/* Whether sandboxes stand behind its flags: all of its arguments, or the first. */
+static bool takes_sandboxes(enum verb v)
+{
+	return strstr(op_table[v].usage, "SANDBOX") != NULL;
+}
+
+static bool takes_command(enum verb v)
+{
+	return v == VERB_RUN || v == VERB_CREATE || v == VERB_EXEC;
+}
+
 /* What may follow the flags of a verb, or "" for nothing. */
 static void add_words(enum verb v, struct buf *out)
 {
@@ -80,10 +96,12 @@ static const char bash_walk[] =
 	"\t\tif [[ -n $value ]]; then\n"
 	"\t\t\t[[ $w == = ]] || value=''\n"
 	"\t\telif [[ $w == -* ]]; then\n"
-	"\t\t\t[[ $w != -- || $verb != run ]] || { ((i++)); verb='run --'; break; }\n"
+	"\t\t\t[[ $w != -- || $verb != @(run|create|exec) ]] || { ((i++)); verb='run --'; break; }\n"
 	"\t\t\t[[ $valued != *\" $w \"* ]] || value=$w\n"
-	"\t\telif [[ $verb == run ]]; then\n"
+	"\t\telif [[ $verb == @(run|create) || ($verb == exec && -n $sandbox) ]]; then\n"
 	"\t\t\tverb='run --'; break\n"
+	"\t\telif [[ $verb == exec ]]; then\n"
+	"\t\t\tsandbox=$w\n"
 	"\t\telif [[ -z $verb || \" $words \" == *\" $w \"* ]]; then\n"
 	"\t\t\tverb=\"${verb:+$verb }$w\"\n"
 	"\t\tfi\n"
@@ -98,22 +116,26 @@ static const char bash_walk[] =
 	"\telif [[ -n $value ]]; then\n"
 	"\t\tcase $value in\n\t\t";
 
-static const char bash_end[] = ") paths=y ;;\n"
-			       "\t\tesac\n"
-			       "\t\t[[ $cur != = ]] || cur=''\n"
-			       "\t\tif [[ -n $paths ]]; then\n"
-			       "\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-			       "\t\t\tcompopt -o filenames 2>/dev/null\n"
-			       "\t\tfi\n"
-			       "\telif [[ $cur == -* ]]; then\n"
-			       "\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
-			       "\telif [[ $verb == run ]]; then\n"
-			       "\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
-			       "\telse\n"
-			       "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-			       "\tfi\n"
-			       "}\n"
-			       "complete -o bashdefault -F _bailey bailey\n";
+static const char bash_end[] =
+	") paths=y ;;\n"
+	"\t\tesac\n"
+	"\t\t[[ $cur != = ]] || cur=''\n"
+	"\t\tif [[ -n $paths ]]; then\n"
+	"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+	"\t\t\tcompopt -o filenames 2>/dev/null\n"
+	"\t\tfi\n"
+	"\telif [[ $cur == -* ]]; then\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$cur\")\n"
+	"\telif [[ $verb == @(run|create) || ($verb == exec && -n $sandbox) ]]; then\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+	"\telif [[ -n $named ]]; then\n"
+	"\t\twords=$(" SANDBOX_NAMES ")\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+	"\telse\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+	"\tfi\n"
+	"}\n"
+	"complete -o bashdefault -F _bailey bailey\n";
 
 static void bash_add(struct buf *out)
 {
@@ -121,7 +143,7 @@ static void bash_add(struct buf *out)
 		"# bash completion for bailey\n"
 		"_bailey()\n"
 		"{\n"
-		"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb='' flags words valued paths='' i w value=''\n"
+		"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb='' flags words valued named='' sandbox='' paths='' i w value=''\n"
 		"\tCOMPREPLY=()\n"
 		"\tfor ((i = 1; i <= COMP_CWORD; i++)); do\n"
 		"\t\tcase $verb in\n");
@@ -132,7 +154,7 @@ static void bash_add(struct buf *out)
 		add_flags(v, false, " ", out);
 		buf_puts(out, "' words='");
 		add_words(v, out);
-		buf_puts(out, "' valued=' ");
+		buf_printf(out, "' named=%s valued=' ", takes_sandboxes(v) ? "y" : "''");
 		add_flags(v, true, " ", out);
 		buf_puts(out, " ' ;;\n");
 	}
@@ -199,7 +221,10 @@ static void zsh_verb(enum verb v, struct buf *out)
 	for (enum option i = 0; i < OPTION_MAX; i++)
 		if (option_in_verb(i, v))
 			zsh_flag(i, out);
-	if (v == VERB_RUN)
+	if (takes_sandboxes(v))
+		buf_printf(out, " \\\n\t\t'%s:sandbox:_bailey_sandboxes'",
+			takes_command(v) ? "1" : "*");
+	if (takes_command(v))
 		buf_puts(out,
 			" \\\n\t\t'(-):command: _command_names -e' \\\n\t\t'*::argument: _normal'");
 	else if (words.len)
@@ -215,7 +240,13 @@ static void zsh_verb(enum verb v, struct buf *out)
 
 static void zsh_add(struct buf *out)
 {
-	buf_puts(out, "#compdef bailey\n# zsh completion for bailey\n\n");
+	buf_puts(out,
+		"#compdef bailey\n# zsh completion for bailey\n\n"
+		"_bailey_sandboxes() {\n"
+		"\tlocal -a names\n"
+		"\tnames=(${(f)\"$(" SANDBOX_NAMES ")\"})\n"
+		"\tcompadd -a names\n"
+		"\t_files\n}\n\n");
 	for (enum verb v = 0; v < VERB_MAX; v++)
 		if (verb_is_built(v) || v == VERB_BAILEY)
 			zsh_verb(v, out);
@@ -298,15 +329,23 @@ static void fish_verbs(enum verb v, struct buf *out)
 
 static void fish_add(struct buf *out)
 {
-	buf_puts(out, "# fish completion for bailey\ncomplete -c bailey -f\n");
+	buf_puts(out,
+		"# fish completion for bailey\ncomplete -c bailey -f\n"
+		"function __bailey_sandboxes\n"
+		"\t" SANDBOX_NAMES "\nend\n");
 	for (enum verb v = 0; v < VERB_MAX; v++) {
 		if (!verb_is_built(v) && v != VERB_BAILEY)
 			continue;
 		fish_verbs(v, out);
 		fish_flags(v, out);
-		if (v == VERB_RUN) {
+		if (takes_sandboxes(v)) {
 			fish_condition(v, out);
-			buf_puts(out, " -a '(__fish_complete_subcommand --fcs-skip=2)'\n");
+			buf_puts(out, " -a '(__bailey_sandboxes)'\n");
+		}
+		if (takes_command(v)) {
+			fish_condition(v, out);
+			buf_printf(out, " -a '(__fish_complete_subcommand --fcs-skip=%d)'\n",
+				v == VERB_EXEC ? 3 : 2);
 		}
 	}
 }
