@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 #include <cmocka.h>
 
@@ -44,7 +45,10 @@ struct play {
 	bool greeted; /* HELLO and RESUMED came */
 	uint16_t hello_flags;
 	struct buf in, out;
+	int64_t may_read, may_send;   /* bytes until the connection breaks; -1: it doesn't */
+	int64_t next_read, next_send; /* the same for the next connections */
 	bool sending;
+	bool quiet; /* frames are checked for form and forgotten */
 	struct seen *seen[PLAY_MAX_SEEN];
 	size_t n_seen;
 	uint32_t incoming[64], n_incoming;
@@ -100,10 +104,17 @@ struct seen *play_until_ended(struct play *p, uint32_t stream);
 struct seen *play_until_result(struct play *p, uint32_t stream);
 struct seen *play_until_eof(struct play *p, uint32_t stream, unsigned lane);
 struct seen *play_until_bytes(struct play *p, uint32_t stream, unsigned lane, size_t n);
+/* What was seen of the stream is forgotten too. */
 void play_close(struct play *p, uint32_t stream);
 
 /* Is the guest alive, and does it do what it is told? */
 void play_check_alive(struct play *p, uint32_t stream);
+
+/* A path beneath p->dir, valid until the next call but three, and its length. */
+const char *play_path(const struct play *p, const char *name);
+#define PLAY_PATH(p, name) \
+	.rest = (const uint8_t *)play_path(p, name), \
+	.rest_len = (uint32_t)strlen(play_path(p, name))
 
 /* sh -c on our side, for setting things up; as the workload's user. */
 void play_host(const struct play *p, const char *script);
