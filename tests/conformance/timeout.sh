@@ -21,4 +21,4 @@ is 'of a detached one' 124 "$rc"
 bailey attach "$sb" "$other"
 is 'the other command went on' '0 on' "$rc $(cat "$T/out")"
 bailey exec "$sb" --timeout soon -- true
-is 'a time that is none' 2 "$rc"
+refused 125 bad_value 'a time that is none'

@@ -159,9 +159,9 @@ says() { # REASON
 refusal_rc() { # REASON VERB
 	local exit
 	case $2:$1 in
-	run:command_not_found) echo 127 ;;
-	run:command_not_executable) echo 126 ;;
-	run:*) echo 125 ;;
+	run:command_not_found | exec:command_not_found) echo 127 ;;
+	run:command_not_executable | exec:command_not_executable) echo 126 ;;
+	run:* | exec:* | attach:* | wait:*) echo 125 ;;
 	*)
 		exit=$(sed -n "s/^REASON([A-Z_]*, *\"$1\", *[0-9]*, *\([0-9]*\),.*/\1/p" \
 			"$lib/../../src/base/reasons.def")

@@ -56,22 +56,17 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int find_commands(
-	struct bailey_sandbox *s, int argc, char **argv, struct readers *ret, struct err *e)
+/* id 0: every command. */
+static int find_commands(struct bailey_sandbox *s, uint32_t id, struct readers *ret, struct err *e)
 {
-	struct bailey_command_info one = { .id = 0 };
+	const struct bailey_command_info one = { .id = id };
 	struct bailey_error failure;
-	int r;
+	int r = id ? add_reader(ret, &one)
+		   : live_give(bailey_ps(s, add_reader, ret, &failure), &failure, e);
 
-	if (argc > 1) {
-		if (live_command_id(argv[1], &one.id, e) < 0)
-			return -1;
-		r = add_reader(ret, &one);
-	} else {
-		r = live_give(bailey_ps(s, add_reader, ret, &failure), &failure, e);
-	}
 	if (r > 0)
-		return err_set(e, R_NO_MEMORY, ENOMEM, "list the commands of '%s'", argv[0]);
+		return err_set(
+			e, R_NO_MEMORY, ENOMEM, "list the commands of '%s'", bailey_sandbox_id(s));
 	if (ret->n)
 		qsort(ret->v, ret->n, sizeof *ret->v, by_id);
 	return r;
@@ -183,8 +178,10 @@ int verb_logs(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_live_ struct live l = { NULL, NULL };
 	_cleanup_(readers_done) struct readers all = { NULL, 0, 0 };
+	uint32_t id = 0;
 
-	if (live_connect(&l, o, argv[0], e) < 0 || find_commands(l.s, argc, argv, &all, e) < 0)
+	if ((argc > 1 && live_command_id(argv[1], &id, e) < 0) ||
+		live_connect(&l, o, argv[0], e) < 0 || find_commands(l.s, id, &all, e) < 0)
 		return -1;
 	for (size_t i = 0; i < all.n; i++) {
 		if (begin(l.s, o, &all.v[i], e) < 0)
