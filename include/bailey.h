@@ -474,6 +474,12 @@ BAILEY_API int bailey_copy_in(struct bailey_sandbox *s, const char *host_path, c
 BAILEY_API int bailey_copy_out(struct bailey_sandbox *s, const char *path, const char *host_path,
 	unsigned flags, struct bailey_copied *ret, struct bailey_error *e);
 
+/* Bytes of the archive that have moved so far.  Called while one of these two waits, now and then; it must not wait. */
+typedef void bailey_progress_fn(void *arg, uint64_t bytes);
+
+/* Tells of every copy over this connection from now on; fn NULL ends that.  Never waits. */
+BAILEY_API void bailey_on_progress(struct bailey_sandbox *s, bailey_progress_fn *fn, void *arg);
+
 /* --- connections in and out ---------------------------------------------------------------------------------------- */
 
 /* Connects to 127.0.0.1:port inside, or with port 0 to the Unix socket `path`.  *ret_fd is one end of a socket pair, the

@@ -68,12 +68,21 @@ static void archives(struct bailey_sandbox *s)
 	must(bailey_unlink(s, "/tmp/example", BAILEY_RECURSIVE, &e));
 }
 
+static void take_progress(void *arg, uint64_t bytes)
+{
+	*(uint64_t *)arg = bytes;
+}
+
 static void trees(struct bailey_sandbox *s, const char *dir)
 {
 	struct bailey_copied copied;
+	uint64_t moved = 0;
 	char out[4096];
 
+	bailey_on_progress(s, take_progress, &moved);
 	must(bailey_copy_in(s, dir, "/tmp/tree", 0, &copied, &e));
+	bailey_on_progress(s, NULL, NULL);
+	(void)printf("as an archive of %llu bytes\n", (unsigned long long)moved);
 	(void)printf("in: %llu entries, %llu bytes\n", (unsigned long long)copied.entries,
 		(unsigned long long)copied.bytes);
 	(void)snprintf(out, sizeof out, "%s.out", dir);

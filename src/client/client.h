@@ -140,6 +140,8 @@ struct bailey_sandbox {
 	struct err broken; /* why the connection is of no use any more */
 	uint64_t timeout_ms;
 	struct stream *events; /* of bailey_on_event() */
+	bailey_progress_fn *progress;
+	void *progress_arg;
 };
 
 /* Connects to the socket of a run directory and says HELLO. */

@@ -58,6 +58,18 @@ static void count(struct bailey_copied *ret, const struct tree_counts *c)
 	ret->changed = c->changed;
 }
 
+void bailey_on_progress(struct bailey_sandbox *s, bailey_progress_fn *fn, void *arg)
+{
+	s->progress = fn;
+	s->progress_arg = arg;
+}
+
+static void tell(const struct bailey_sandbox *s, uint64_t bytes)
+{
+	if (s->progress)
+		s->progress(s->progress_arg, bytes);
+}
+
 /* --- in --- */
 
 static int pump_reader(struct tree_reader *r, struct stream *st, const char *path, struct err *e)
@@ -74,6 +86,7 @@ static int pump_reader(struct tree_reader *r, struct stream *st, const char *pat
 			return stream_send_eof(st, e);
 		if (stream_send_all(st, data, n, "copy to", path, e) < 0)
 			return -1;
+		tell(st->conn, st->feed.sent);
 		/* an early refusal is heard as soon as it is there */
 		if (conn_turn(st->conn, 0, e) < 0)
 			return -1;
@@ -179,6 +192,7 @@ static int write_data(struct stream *st, unsigned lane, const uint8_t *p, size_t
 
 	(void)lane;
 	(void)e;
+	tell(st->conn, st->lanes[0].received);
 	if (o->failed->reason == REASON_NONE && tree_writer_feed(o->writer, p, n, o->failed) < 0)
 		st->paused = true;
 	return 0;

@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "door/cli/live.h"
 #include "door/cli/verb.h"
+
+enum { QUIET_MS = 500, EVERY_MS = 200 };
 
 /* One argument: SANDBOX:PATH, a path of the host, or '-'. */
 struct side {
@@ -131,6 +134,44 @@ static int copy_out(struct live *l, const struct side *from, const struct side *
 	return live_give(bailey_tar_out(l->s, from->path, 0, STDOUT_FILENO, &failure), &failure, e);
 }
 
+/* How far it is, on a terminal alone, once a copy takes its time. */
+struct progress {
+	uint64_t began_ms, said_ms;
+};
+
+static void say_progress(void *arg, uint64_t bytes)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	struct progress *p = arg;
+	const uint64_t now = boottime_ms();
+
+	if (now - p->began_ms < QUIET_MS || now - p->said_ms < EVERY_MS)
+		return;
+	p->said_ms = now;
+	bytes_add(&text, bytes);
+	(void)fprintf(stderr, "\r%s copied\033[K", text.data ? text.data : "");
+}
+
+static void end_progress(struct live *l, const struct progress *p)
+{
+	bailey_on_progress(l->s, NULL, NULL);
+	if (p->said_ms)
+		(void)fputs("\r\033[K", stderr);
+}
+
+static int copy(struct live *l, const struct side *from, const struct side *to,
+	struct bailey_copied *ret, struct err *e)
+{
+	struct progress progress = { .began_ms = boottime_ms() };
+	int r;
+
+	if (isatty(STDERR_FILENO))
+		bailey_on_progress(l->s, say_progress, &progress);
+	r = to->sandbox ? copy_in(l, from, to, ret, e) : copy_out(l, from, to, ret, e);
+	end_progress(l, &progress);
+	return r;
+}
+
 static int print_copied(const struct bailey_copied *c, struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
@@ -181,7 +222,6 @@ int verb_cp(struct options *o, int argc, char **argv, struct err *e)
 	_cleanup_live_ struct live l = { NULL, NULL };
 	struct bailey_copied copied = { .entries = 0 };
 	struct side *inside;
-	int r;
 
 	(void)argc;
 	read_side(argv[0], &from);
@@ -189,10 +229,8 @@ int verb_cp(struct options *o, int argc, char **argv, struct err *e)
 	if (check_sides(o, &from, &to, e) < 0)
 		return -1;
 	inside = from.sandbox ? &from : &to;
-	if (live_connect(&l, o, inside->sandbox, e) < 0 || make_absolute(&l, inside, e) < 0)
-		return -1;
-	r = to.sandbox ? copy_in(&l, &from, &to, &copied, e) : copy_out(&l, &from, &to, &copied, e);
-	if (r < 0)
+	if (live_connect(&l, o, inside->sandbox, e) < 0 || make_absolute(&l, inside, e) < 0 ||
+		copy(&l, &from, &to, &copied, e) < 0)
 		return -1;
 	if (o->json)
 		return print_copied(&copied, e);
