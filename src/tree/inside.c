@@ -12,7 +12,7 @@
 
 #define RESOLVE_STRICT (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-enum { OPEN_TRIES = 16 };
+enum { OPEN_TRIES = 16, PAGE = 4096 };
 
 const char *tree_quote(char out[static TREE_QUOTED], const char *path)
 {
@@ -91,6 +91,15 @@ int tree_open_dir(int dirfd, const char *name, bool same_mount)
 {
 	return sys_openat2(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0,
 		RESOLVE_STRICT | (same_mount ? (uint64_t)RESOLVE_NO_XDEV : 0));
+}
+
+void *tree_pages(size_t size)
+{
+	void *p = aligned_alloc(PAGE, size);
+
+	if (!p)
+		abort();
+	return p;
 }
 
 /* --- sets --- */

@@ -506,7 +506,7 @@ static int splice_data(struct tree_reader *r, int fd, struct err *e)
 
 int tree_reader_to_fd(struct tree_reader *r, int fd, struct err *e)
 {
-	_cleanup_free_ uint8_t *buf = xcalloc(1, COPY_BUFFER);
+	_cleanup_free_ uint8_t *buf = tree_pages(COPY_BUFFER);
 	struct stat st;
 	size_t n;
 

@@ -567,7 +567,7 @@ int tree_writer_feed(struct tree_writer *w, const void *p, size_t n, struct err 
 /* Reads and writes, where splice would spare a copy: page by page into a file it measured half as quick. */
 int tree_writer_feed_fd(struct tree_writer *w, int fd, struct err *e)
 {
-	_cleanup_free_ uint8_t *buf = xcalloc(1, FEED_BUFFER);
+	_cleanup_free_ uint8_t *buf = tree_pages(FEED_BUFFER);
 	ssize_t n;
 
 	(void)fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* fails on what is no pipe */
