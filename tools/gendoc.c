@@ -201,7 +201,8 @@ static void put_exit(struct buf *b, enum verb v)
 		".It 0\nThe verb did what it was asked for.\n.It other\nThe status of the reason; see\n");
 	buf_puts(b, v == VERB_BAILEY ? ".Sx REASONS .\n" : ".Sx REASONS\nin\n.Xr bailey 1 .\n");
 	if (v == VERB_BAILEY)
-		buf_puts(b, "With\n.Cm run , exec , attach\nand\n.Cm wait\na failure of Bailey is 125, see\n.Xr bailey-run 1 .\n");
+		buf_puts(b,
+			"With\n.Cm run , exec , attach\nand\n.Cm wait\na failure of Bailey is 125, see\n.Xr bailey-run 1 .\n");
 	buf_puts(b, ".El\n");
 }
 

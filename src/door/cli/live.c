@@ -103,8 +103,7 @@ static void put_error(struct json *j, const char *key, const char *sandbox, cons
 	json_object_end(j);
 }
 
-static int print_each(
-	int argc, char **argv, const struct err *errors, const struct err *first, struct err *e)
+static int print_each(int argc, char **argv, const struct err *errors, int first, struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct json j;
@@ -121,8 +120,8 @@ static int print_each(
 		if (errors[i].reason != REASON_NONE)
 			put_error(&j, NULL, argv[i], &errors[i]);
 	json_array_end(&j);
-	if (first)
-		put_error(&j, "error", argv[first - errors], first);
+	if (first < argc)
+		put_error(&j, "error", argv[first], &errors[first]);
 	json_object_end(&j);
 	buf_puts(&out, "\n");
 	return cli_write(&out, e);
@@ -132,22 +131,22 @@ int live_each(const struct options *o, int argc, char **argv, live_each_fn *fn, 
 {
 	_cleanup_live_ struct live home = { NULL, NULL };
 	_cleanup_free_ struct err *errors = xcalloc((size_t)argc, sizeof *errors);
-	struct err *first = NULL;
-	int status = 0;
+	int first = argc, status = 0;
 
 	if (live_open(&home, o, e) < 0)
 		return -1;
 	for (int i = 0; i < argc; i++) {
 		if (fn(&home, o, argv[i], &errors[i]) == 0)
 			continue;
-		first = first ? first : &errors[i];
+		if (first == argc)
+			first = i;
 		if (!o->json)
 			cli_report(&errors[i]);
 	}
 	if (o->json)
 		status = print_each(argc, argv, errors, first, e);
-	if (status == 0 && first)
-		status = reason_exit(first->reason);
+	if (status == 0 && first < argc)
+		status = reason_exit(errors[first].reason);
 	for (int i = 0; i < argc; i++)
 		err_done(&errors[i]);
 	return status;
