@@ -420,7 +420,7 @@ static void errno_becomes_a_reason(void **state)
 static void script_words(struct peer *p)
 {
 	static const char known[] = "busy\0it is busy\0come back", late[] = "reason_of_2040\0m\0";
-	static const char cut[] = { 'b', 'u', 's', 'y', 0, 'm' };
+	static const char cut[] = { 'b', 'u', 's', 'y', 0, 'm' }, note[] = "a/\033[2J\0is there";
 
 	peer_hello(p);
 	peer_expect(p, WIRE_CONTROL);
@@ -432,12 +432,16 @@ static void script_words(struct peer *p)
 	peer_expect(p, WIRE_CONTROL);
 	peer_put(p, result, .stream = p->f.stream, .flags = WIRE_RESULT_REASON,
 		.rest = (const uint8_t *)cut, .rest_len = sizeof cut);
+	peer_expect(p, WIRE_STAT);
+	peer_put(p, result, .stream = p->f.stream, .error = EEXIST, .rest = (const uint8_t *)note,
+		.rest_len = sizeof note);
 	while (peer_read(p))
 		;
 }
 
 static void errors_in_words(void **state)
 {
+	struct bailey_stat st;
 	struct bailey_error e;
 	struct test t;
 
@@ -453,6 +457,9 @@ static void errors_in_words(void **state)
 	assert_int_equal(e.sys_errno, 5);
 	assert_int_equal(bailey_pause(t.s, &e), -1);
 	assert_string_equal(e.reason, "wire_malformed");
+	/* the guest's own words: never a terminal's */
+	assert_int_equal(bailey_stat(t.s, "/x", 0, &st, &e), -1);
+	assert_string_equal(e.message, "stat '/x': 'a/\\x1b[2J': is there: File exists");
 	/* none wanted */
 	assert_int_equal(bailey_stat(t.s, "relative", 0, NULL, NULL), -1);
 	test_stop(&t);

@@ -85,6 +85,39 @@ static const char *next_text(const uint8_t **p, uint32_t *n)
 	return text;
 }
 
+/* Text from inside: what is no plain character becomes \xNN. */
+static void put_escaped(char *out, size_t cap, const char *text)
+{
+	size_t n = 0;
+
+	for (const char *p = text; *p && n + 5 < cap; p++) {
+		if ((unsigned char)*p >= 0x20 && (unsigned char)*p < 0x7f && *p != '\\')
+			out[n++] = *p;
+		else
+			n += strlen(str_format(
+				out + n, cap - n, "\\x%02x", (unsigned)(unsigned char)*p));
+	}
+	out[n] = '\0';
+}
+
+/* An errno of the guest, and a note with it: the path at fault, a NUL, why, a NUL. */
+static int guest_error(
+	const struct wire_result *m, const char *what, const char *object, struct err *e)
+{
+	const enum reason r = client_reason(m->error);
+	const uint8_t *p = m->rest;
+	uint32_t n = m->rest_len;
+	const char *path = next_text(&p, &n), *why = path ? next_text(&p, &n) : NULL;
+	char shown[512], cause[256];
+
+	if (!path || !*path)
+		return err_set(e, r, (int)m->error, "%s '%s'", what, object);
+	put_escaped(shown, sizeof shown, path);
+	put_escaped(cause, sizeof cause, why ? why : "");
+	return err_set(e, r, (int)m->error, "%s '%s': '%s'%s%s", what, object, shown,
+		*cause ? ": " : "", cause);
+}
+
 int client_result_error(
 	const struct wire_result *m, const char *what, const char *object, struct err *e)
 {
@@ -93,10 +126,8 @@ int client_result_error(
 	const char *reason, *message, *remedy;
 	enum reason r;
 
-	if (!(m->flags & WIRE_RESULT_REASON)) {
-		r = client_reason(m->error);
-		return err_set(e, r, (int)m->error, "%s '%s'", what, object);
-	}
+	if (!(m->flags & WIRE_RESULT_REASON))
+		return guest_error(m, what, object, e);
 	reason = next_text(&p, &n);
 	message = reason ? next_text(&p, &n) : NULL;
 	remedy = message ? next_text(&p, &n) : NULL;
