@@ -7,9 +7,10 @@
 #include "base/home.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "engine/owner.h"
 #include "engine/report.h"
 
-enum { IDS_BASE = 0x70000000, IDS_COUNT = 4096, EXIT_UNUSABLE = 1, EXIT_USAGE = 2 };
+enum { IDS_BASE = 0x70000000, IDS_COUNT = 4096, EXIT_UNUSABLE = 1, EXIT_USAGE = 2, REQUEST_FD = 3 };
 
 static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct err *e)
 {
@@ -22,16 +23,24 @@ static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct er
 	return 0;
 }
 
+int engine_env_fill(struct engine_env *ret, char **ret_guest, struct err *e)
+{
+	*ret = (struct engine_env){ .cgroup_parent = secure_getenv("BAILEY_CGROUP_PARENT") };
+	if (libexec_path("bailey-guest", ret_guest, e) < 0 || home_hash(ret->home_hash, e) < 0 ||
+		env_u32("BAILEY_IDS_BASE", IDS_BASE, &ret->ids_base, e) < 0 ||
+		env_u32("BAILEY_IDS_COUNT", IDS_COUNT, &ret->ids_count, e) < 0)
+		return -1;
+	ret->guest = *ret_guest;
+	return 0;
+}
+
 static int open_engine(
 	const struct engine_ops *ops, char **ret_guest, struct engine **ret, struct err *e)
 {
-	struct engine_env env = { .cgroup_parent = secure_getenv("BAILEY_CGROUP_PARENT") };
+	struct engine_env env;
 
-	if (libexec_path("bailey-guest", ret_guest, e) < 0 || home_hash(env.home_hash, e) < 0 ||
-		env_u32("BAILEY_IDS_BASE", IDS_BASE, &env.ids_base, e) < 0 ||
-		env_u32("BAILEY_IDS_COUNT", IDS_COUNT, &env.ids_count, e) < 0)
+	if (engine_env_fill(&env, ret_guest, e) < 0)
 		return -1;
-	env.guest = *ret_guest;
 	return ops->open(ret, &env, e);
 }
 
@@ -62,9 +71,15 @@ static void put_listed(void *arg, const char *id, bool alive)
 static int do_sweep(
 	struct engine *engine, const struct engine_ops *ops, struct buf *out, struct err *e)
 {
+	struct rundirs dirs = RUNDIRS_INIT;
 	unsigned removed = 0;
+	int r;
 
-	if (ops->sweep(engine, &removed, e) < 0)
+	if (ops->sweep(engine, &removed, e) < 0 || rundirs_open(&dirs, e) < 0)
+		return -1;
+	r = rundirs_sweep(&dirs, &removed, e);
+	rundirs_done(&dirs);
+	if (r < 0)
 		return -1;
 	(void)buf_printf(out, "{\"removed\":%u}\n", removed);
 	return 0;
@@ -88,9 +103,11 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 	struct engine *engine = NULL;
 	int status = -1;
 
+	if (argc == 2 && streq(argv[1], "run"))
+		return owner_run(ops, REQUEST_FD);
 	if (argc != 2 ||
 		(!streq(argv[1], "probe") && !streq(argv[1], "list") && !streq(argv[1], "sweep"))) {
-		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep\n", ops->name);
+		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep|run\n", ops->name);
 		return EXIT_USAGE;
 	}
 	if (open_engine(ops, &guest, &engine, &e) == 0)

@@ -1,0 +1,221 @@
+/* Owns the making of a sandbox: from the request on a socket to the answer.  Called by engine_main().  Must hold: after a
+ * failure nothing is left, on disk or running; whoever asked hears once, as soon as the sandbox can be used. */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/home.h"
+#include "base/str.h"
+#include "engine/engine_main.h"
+#include "engine/owner.h"
+#include "wire/wire.h"
+
+/* --- the answer --- */
+
+static void send_answer(int sock, const struct err *e, const char *id)
+{
+	char text[4096];
+	struct wire_result m = { .stream = 1 };
+	uint8_t out[sizeof text + 64];
+	size_t n;
+
+	if (e) {
+		m.error = e->sys_errno ? (uint32_t)e->sys_errno : EIO;
+		m.flags = WIRE_RESULT_REASON;
+		m.rest_len = pair_put_error(text, sizeof text, e);
+	} else {
+		str_format(text, sizeof text, "%s", id);
+		m.rest_len = (uint32_t)strlen(text);
+	}
+	m.rest = (const uint8_t *)text;
+	n = wire_put_result(out, sizeof out, &m);
+	/* one that doesn't wait for the answer has ended: the loop sees that */
+	(void)write_all(sock, out, n);
+}
+
+static void request_free(struct owner *o)
+{
+	if (!o->request)
+		return;
+	pack_done(o->request);
+	free(o->request);
+	o->request = NULL;
+}
+
+void owner_created(struct owner *o, const struct err *e)
+{
+	if (o->creator >= 0)
+		send_answer(o->creator, e, o->record.id);
+	o->creator = close_fd(o->creator);
+	request_free(o);
+}
+
+/* --- the process --- */
+
+static void become_daemon(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)setsid();
+	(void)umask(077);
+	(void)!chdir("/");
+	for (int i = 0; null >= 0 && i < 3; i++)
+		if (null != i)
+			(void)dup2(null, i);
+	if (null > 2)
+		(void)close_fd(null);
+}
+
+static int take_signals(struct owner *o, struct err *e)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	o->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return o->signals < 0 ? err_set(e, R_SETUP_FAILED, errno, "take signals") : 0;
+}
+
+int owner_open_engine(struct owner *o, struct err *e)
+{
+	if (engine_env_fill(&o->env, &o->guest, e) < 0)
+		return -1;
+	o->env.runs = o->dirs.path;
+	return o->ops->open(&o->engine, &o->env, e);
+}
+
+/* What dead owners left is removed now and then, beside the work and by a process of its own. */
+static void sweep_beside(const struct owner *o)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	unsigned n = 0;
+	pid_t pid;
+
+	if (!rundirs_sweep_due(&o->dirs))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		(void)close_fd(o->creator);
+		if (fork() != 0)
+			_exit(0);
+		(void)o->ops->sweep(o->engine, &n, &ignored);
+		err_done(&ignored);
+		(void)rundirs_sweep(&o->dirs, &n, &ignored);
+		_exit(0);
+	}
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
+}
+
+static void fill_record(struct owner *o)
+{
+	struct run_record *r = &o->record;
+
+	record_fill(r, o->request, o->ops->name);
+	r->created_ms = owner_now_ms();
+	r->owner_pid = getpid();
+	r->owner_start = process_start(r->owner_pid);
+	if (r->ttl_ms) {
+		o->deadline = boottime_ms() + r->ttl_ms;
+		r->deadline_ms = r->created_ms + r->ttl_ms;
+	}
+}
+
+/* Everything up to a guest that waits for commands. */
+static int make(struct owner *o, struct err *e)
+{
+	const struct engine_io none = { { -1, -1, -1 } };
+
+	if (rundir_open(&o->dirs, o->record.id, &o->dir, e) < 0 || owner_write(o, e) < 0 ||
+		owner_open_engine(o, e) < 0)
+		return -1;
+	sweep_beside(o);
+	if (o->ops->create(o->engine, &o->request->spec, &none, &o->sb, e) < 0)
+		return -1;
+	/* the engine has its own; the channel needs none of them */
+	spec_done(&o->request->spec);
+	if (rundir_listen(o->dir, &o->listener, e) < 0 || channel_start(o, e) < 0 ||
+		state_boot(o, e) < 0)
+		return -1;
+	o->record.state = STATE_RUNNING;
+	return owner_write(o, e);
+}
+
+static void unmake(struct owner *o)
+{
+	if (o->channel > 0)
+		channel_stop(o);
+	if (o->sb)
+		o->ops->free(o->sb);
+	if (o->engine)
+		o->ops->close(o->engine);
+	rundir_remove(&o->dirs, o->record.id, o->record.name);
+}
+
+static int create(struct owner *o, struct err *e)
+{
+	if (!(o->ops->can & ENGINE_CAN_SESSION))
+		return err_set(e, R_SETUP_FAILED, 0, "make a sandbox that lives: engine '%s' can't",
+			o->ops->name);
+	if (rundirs_open(&o->dirs, e) < 0 || take_signals(o, e) < 0)
+		return -1;
+	fill_record(o);
+	if (rundir_make(&o->dirs, o->record.id, o->record.name, e) < 0)
+		return -1;
+	if (make(o, e) == 0)
+		return 0;
+	unmake(o);
+	return -1;
+}
+
+static void owner_init(struct owner *o, const struct engine_ops *ops, int sock)
+{
+	memset(o, 0, sizeof *o);
+	o->ops = ops;
+	o->dirs = (struct rundirs)RUNDIRS_INIT;
+	o->dir = o->listener = o->pair = o->signals = -1;
+	o->channel = -1;
+	o->creator = sock;
+	o->uid = geteuid();
+	for (unsigned i = 0; i < OWNER_JOBS; i++)
+		o->jobs[i].fd = -1;
+}
+
+int owner_run(const struct engine_ops *ops, int sock)
+{
+	static struct owner o;
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	become_daemon();
+	owner_init(&o, ops, sock);
+	o.request = xcalloc(1, sizeof *o.request);
+	if (fcntl(sock, F_SETFD, FD_CLOEXEC) < 0 || pack_receive(sock, o.request, &e) < 0 ||
+		create(&o, &e) < 0) {
+		if (e.reason == REASON_NONE)
+			err_set(&e, R_SETUP_FAILED, errno,
+				"read what a sandbox is to be made from");
+		send_answer(sock, &e, NULL);
+		return reason_exit(e.reason);
+	}
+	o.has_first = o.request->command != NULL;
+	channel_state(&o);
+	owner_event(&o, "created", "");
+	owner_event(&o, "started", "");
+	if (o.has_first) {
+		o.creator_until = boottime_ms() + FIRST_MS;
+		channel_say(&o, PAIR_FIRST, 0, 0);
+	} else {
+		owner_created(&o, NULL);
+	}
+	owner_loop(&o);
+}
