@@ -174,6 +174,7 @@ static void new_and_old_files(void **state)
 	holds("d/new", "n");
 	assert_int_equal(fstatat(dir, "d", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0555);
+	assert_int_equal(fchmodat(dir, "d", 0755, 0), 0); /* so that a normal user can remove it */
 	assert_int_equal(c.files, 3);
 	assert_int_equal(c.dirs, 1);
 }
@@ -405,6 +406,7 @@ static void another_s_directory(void **state)
 	got = extract(plain, NULL);
 	if (getuid() == 0)
 		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(fchmodat(dir, "locked", 0755, 0), 0);
 	assert_int_equal(got, R_PERMISSION_DENIED);
 }
 
