@@ -126,6 +126,7 @@ int verb_events(struct options *o, int argc, char **argv, struct err *e)
 
 	(void)argc;
 	(void)argv;
+	cli_take_interrupts();
 	if (live_open(&l, o, e) < 0 ||
 		live_give(bailey_watch(l.home, 1, &w, &failure), &failure, e) < 0)
 		return -1;

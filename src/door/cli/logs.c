@@ -180,6 +180,7 @@ int verb_logs(struct options *o, int argc, char **argv, struct err *e)
 	_cleanup_(readers_done) struct readers all = { NULL, 0, 0 };
 	uint32_t id = 0;
 
+	cli_take_interrupts();
 	if ((argc > 1 && live_command_id(argv[1], &id, e) < 0) ||
 		live_connect(&l, o, argv[0], e) < 0 || find_commands(l.s, id, &all, e) < 0)
 		return -1;

@@ -24,6 +24,11 @@ int cli_write(const struct buf *b, struct err *e)
 	return 0;
 }
 
+void cli_take_interrupts(void)
+{
+	(void)signal(SIGINT, SIG_DFL);
+}
+
 int cli_wait(int ms, struct err *e)
 {
 	/* asks for nothing: a reader that goes away shows as POLLERR */

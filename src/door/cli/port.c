@@ -109,6 +109,7 @@ int verb_port(struct options *o, int argc, char **argv, struct err *e)
 	uint16_t inside, host;
 
 	(void)argc;
+	cli_take_interrupts();
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (parse_ports(argv[1], &inside, &host, e) < 0 || live_connect(&l, o, argv[0], e) < 0 ||
 		open_listener(&host, &listener, e) < 0 || print_address(o, host, inside, e) < 0)

@@ -111,6 +111,7 @@ int verb_stats(struct options *o, int argc, char **argv, struct err *e)
 	(void)argc;
 	if (live_connect(&l, o, argv[0], e) < 0 || print_once(o, l.s, true, e) < 0)
 		return -1;
+	cli_take_interrupts();
 	while (o->follow) {
 		if (cli_wait(EVERY_MS, e) < 0 || print_once(o, l.s, false, e) < 0)
 			return -1;

@@ -24,6 +24,10 @@ int cli_write(const struct buf *b, struct err *e);
 /* Waits for a time; -1 when the reader of standard output goes away meanwhile. */
 int cli_wait(int ms, struct err *e);
 
+/* Lets an interrupt end the program although it was started with that ignored, as shells do behind '&': for a verb that goes on
+ * until it is interrupted. */
+void cli_take_interrupts(void);
+
 /* The two lines of an error, on standard error. */
 void cli_report(const struct err *e);
 
