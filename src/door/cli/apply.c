@@ -218,20 +218,23 @@ static int refuse_conflicts(const struct apply *a, struct err *e)
 
 /* --- talking --- */
 
-static int ask(const struct apply *a, struct err *e)
+static int check_somebody_answers(const struct options *o, const char *target, struct err *e)
+{
+	if (o->yes || o->dry_run || (!o->json && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
+		return 0;
+	(void)err_set(e, R_USAGE, 0, "apply to '%.256s': nobody to ask", target);
+	return err_remedy(e, "Look at the list with --dry-run, then give --yes to apply it.");
+}
+
+static bool ask(const struct apply *a)
 {
 	char answer[8];
 
 	if (a->o->yes)
-		return 1;
-	if (a->o->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-		(void)err_set(e, R_USAGE, 0, "apply to '%.256s': nobody to ask", a->target);
-		return err_remedy(
-			e, "Look at the list with --dry-run, then give --yes to apply it.");
-	}
+		return true;
 	(void)fprintf(stderr, "Apply these %zu changes to '%s'? [y/N] ", a->changes.n, a->target);
 	if (!fgets(answer, sizeof answer, stdin))
-		return 0;
+		return false;
 	return *answer == 'y' || *answer == 'Y';
 }
 
@@ -277,7 +280,7 @@ static void say_skipped(const struct tree_counts *counts)
 static int apply_to(struct apply *a, struct bailey_sandbox *s, struct err *e)
 {
 	struct tree_counts counts = { .files = 0 };
-	int r;
+	bool agreed;
 
 	a->dir = open(a->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (a->dir < 0)
@@ -299,11 +302,11 @@ static int apply_to(struct apply *a, struct bailey_sandbox *s, struct err *e)
 		return -1;
 	if (a->conflicts && !a->o->apply_force && !a->o->dry_run)
 		return refuse_conflicts(a, e);
-	r = a->o->dry_run || !a->changes.n ? 0 : ask(a, e);
-	if (r < 0 || (r > 0 && write_tree(a, NULL, &counts, e) < 0))
+	agreed = !a->o->dry_run && a->changes.n && ask(a);
+	if (agreed && write_tree(a, NULL, &counts, e) < 0)
 		return -1;
 	if (a->o->json)
-		return print_json(a, r > 0, e);
+		return print_json(a, agreed, e);
 	say_skipped(&counts);
 	return 0;
 }
@@ -334,6 +337,8 @@ int verb_apply(struct options *o, int argc, char **argv, struct err *e)
 	_cleanup_live_ struct live l = { NULL, NULL };
 	struct bailey_error failure;
 
+	if (!streq(a.target, "-") && check_somebody_answers(o, a.target, e) < 0)
+		return -1;
 	if (live_connect(&l, o, argv[0], e) < 0 ||
 		live_give(bailey_record(l.home, argv[0], take_record, &a, &failure), &failure, e) <
 			0 ||

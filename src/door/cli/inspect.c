@@ -15,7 +15,7 @@ struct printer {
 static void put_text(struct buf *out, const char *key, const char *value)
 {
 	buf_printf(out, "%-16s ", key);
-	cli_escape(out, value, strlen(value));
+	cli_escape(out, *value ? value : "-", *value ? strlen(value) : 1);
 	buf_puts(out, "\n");
 }
 

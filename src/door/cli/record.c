@@ -4,36 +4,45 @@
 #include "base/str.h"
 #include "door/cli/live.h"
 
-/* By what they end in, or whole. */
-static bool is_number(const char *key)
+enum form { FORM_TEXT, FORM_NUMBER, FORM_TRUTH };
+
+/* By the whole key, or by what it ends in. */
+static enum form form_of(const char *key)
 {
+	static const char *const truths[] = { "keep", "read_only", "unlimited", "ids_shared" };
+	static const char *const numbers[] = { "uid", "gid", "pids", "pids_used", "pids_refused",
+		"oom_kills", "layers", "commands_running" };
 	static const char *const ends[] = { "_ms", "_us", "_bytes", "_pid", "_start", "_millis" };
-	static const char *const whole[] = { "uid", "gid", "pids", "pids_used", "pids_max",
-		"pids_refused", "oom_kills" };
 	const size_t n = strlen(key);
 
+	for (size_t i = 0; i < sizeof truths / sizeof *truths; i++)
+		if (streq(key, truths[i]))
+			return FORM_TRUTH;
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (streq(key, numbers[i]))
+			return FORM_NUMBER;
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
 		const size_t len = strlen(ends[i]);
 
 		if (n > len && streq(key + n - len, ends[i]))
-			return true;
+			return FORM_NUMBER;
 	}
-	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-		if (streq(key, whole[i]))
-			return true;
-	return false;
+	return FORM_TEXT;
 }
 
 void record_put(struct json *j, const char *key, const char *value)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
+	const enum form form = form_of(key);
 	uint64_t v;
 
-	if (streq(key, "keep") || streq(key, "read_only"))
+	if (form == FORM_TRUTH)
 		json_bool(j, key, streq(value, "1"));
-	else if (is_number(key) && parse_u64(value, 0, UINT64_MAX, key, &v, &ignored) == 0)
+	else if (!*value || streq(value, "-"))
+		json_null(j, key);
+	else if (form == FORM_NUMBER && parse_u64(value, 0, UINT64_MAX, key, &v, &ignored) == 0)
 		json_uint(j, key, v);
-	else if (is_number(key) || (streq(key, "name") && !*value))
+	else if (form == FORM_NUMBER)
 		json_null(j, key);
 	else
 		json_string(j, key, value);

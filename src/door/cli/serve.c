@@ -235,22 +235,19 @@ static void say_dropped(struct serve *s, const struct bailey_result *r)
 }
 
 /* As take_signals(), for what refuses output; or -1. */
-static int check_output(struct serve *s, struct err *e)
+static int check_output(struct serve *s, const struct bailey_result *now, struct err *e)
 {
-	struct bailey_result now;
-
 	if (s->captured)
 		return GOES_ON;
-	bailey_command_result(s->c, &now);
-	say_dropped(s, &now);
-	if (!now.output_error)
+	say_dropped(s, now);
+	if (!now->output_error)
 		return GOES_ON;
-	if (now.output_error == EPIPE)
+	if (now->output_error == EPIPE)
 		return 1 + 128 + SIGPIPE;
 	return err_set(e,
-		now.output_error == ENOSPC || now.output_error == EDQUOT ? R_DISK_FULL
-									 : R_OUTPUT_FAILED,
-		now.output_error, "write the command's output");
+		now->output_error == ENOSPC || now->output_error == EDQUOT ? R_DISK_FULL
+									   : R_OUTPUT_FAILED,
+		now->output_error, "write the command's output");
 }
 
 static int serve_once(struct serve *s, int timeout_ms, struct err *e)
@@ -260,6 +257,7 @@ static int serve_once(struct serve *s, int timeout_ms, struct err *e)
 		{ .fd = s->signals, .events = POLLIN },
 		{ .fd = reads ? STDIN_FILENO : -1, .events = POLLIN } };
 	struct bailey_error failure;
+	struct bailey_result now;
 	int r;
 
 	if (poll(fds, sizeof fds / sizeof *fds, timeout_ms) < 0 && errno != EINTR)
@@ -274,7 +272,8 @@ static int serve_once(struct serve *s, int timeout_ms, struct err *e)
 	r = fds[1].revents ? take_signals(s) : GOES_ON;
 	if (r == GOES_ON && !s->ended && pass_typed(s, e) < 0)
 		return -1;
-	return r == GOES_ON ? check_output(s, e) : r;
+	bailey_command_result(s->c, &now);
+	return r == GOES_ON ? check_output(s, &now, e) : r;
 }
 
 int serve_run(struct serve *s, struct bailey_command *c, struct err *e)
@@ -295,5 +294,8 @@ int serve_run(struct serve *s, struct bailey_command *c, struct err *e)
 			bailey_command_id(c));
 	if (r != GOES_ON)
 		return r;
-	return live_give(bailey_command_wait(c, 0, &s->result, &failure), &failure, e);
+	if (live_give(bailey_command_wait(c, 0, &s->result, &failure), &failure, e) < 0)
+		return -1;
+	/* a short command is over before the loop begins */
+	return check_output(s, &s->result, e);
 }
