@@ -279,8 +279,8 @@ static long begin(struct search *q, const struct wire_search *m)
 	if (n >= sizeof q->pattern || q->text_len >= sizeof q->text)
 		return -E2BIG;
 	memcpy(q->pattern, pattern, n + 1);
-	while (n)
-		q->whole_path = q->whole_path || pattern[--n] == '/';
+	for (size_t i = 0; i < n; i++)
+		q->whole_path = q->whole_path || pattern[i] == '/';
 	memcpy(q->text, text, q->text_len);
 	q->flags = m->flags;
 	q->max = m->max;
