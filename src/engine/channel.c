@@ -127,7 +127,7 @@ static void take_message(struct channel *c, const struct pair_message *m, int *f
 			guest_connect(c, move_fd(fd), m->ref, m->a);
 		break;
 	case PAIR_GONE:
-		guest_gone(c, m->a < REASON_MAX ? (enum reason)m->a : REASON_NONE);
+		guest_gone(c, m->a && m->a < REASON_MAX ? (enum reason)m->a : R_GUEST_LOST);
 		break;
 	case PAIR_STATE:
 		set_state(c, (enum pair_state)m->a);

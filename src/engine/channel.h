@@ -84,7 +84,6 @@ struct command {
 	unsigned slot;
 	bool slot_dirty;
 	bool ending;      /* it ended; the owner is asked whether the kernel did that for memory */
-	enum reason lost; /* its end was not its own */
 	uint64_t end_pos; /* what had been written when it ended */
 	struct ask *followers;
 	struct ask *starter; /* the client that waits for it: bytes wait for that one */
@@ -129,6 +128,8 @@ struct ask {
 	uint64_t input_base; /* of the command's standard input when it became the writer */
 	bool run, detached, follow, silent, info_sent, begun_sent, eof_sent[2], dirty;
 
+	enum reason lost; /* the end that it waits for is not the command's own */
+
 	/* ASK_OWNER */
 	uint64_t ref;
 };
@@ -159,8 +160,9 @@ struct channel {
 	struct sock guest;
 	enum guest_state guest_state;
 	uint64_t epoch;
-	bool fresh;  /* this process remembers nothing of the guest */
-	bool fenced; /* and waits to hear what runs there */
+	bool fresh;     /* this process remembers nothing of the guest */
+	bool recovered; /* but of one before it, something may run there */
+	bool fenced;    /* waits to hear what */
 
 	struct line *lines, *line_hash[CHANNEL_HASH], *dirty_head, *dirty_tail;
 	unsigned n_lines, n_incoming;

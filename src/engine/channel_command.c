@@ -228,7 +228,7 @@ int commands_load(struct channel *c)
 		if (!k->record.closed)
 			load_open(c, k);
 	}
-	c->fresh = true;
+	c->fresh = c->recovered = true;
 	return 0;
 }
 
@@ -429,7 +429,8 @@ void command_gone(struct channel *c, struct command *k, enum reason why)
 		k->record.status = SIGKILL;
 		k->record.flags |= (uint32_t)WIRE_ENDED_KILLED << ENDED_SHIFT;
 		k->end_pos = output_pos(&k->output);
-		k->lost = why;
+		for (struct ask *a = k->followers; a; a = a->next_follower)
+			a->lost = a->follow ? why : REASON_NONE;
 	}
 	if (!has_ended(k))
 		finish(c, k);
@@ -460,7 +461,7 @@ void commands_recovered(struct channel *c)
 
 	for (k = c->oldest; k; k = next) {
 		next = k->next;
-		if (!k->record.closed && !k->line.known)
+		if (!k->record.closed && !k->line.known && !k->line.request)
 			command_gone(c, k, R_GUEST_LOST);
 	}
 }

@@ -124,6 +124,20 @@ static void send_output(struct channel *c, struct ask *a)
 	}
 }
 
+static void tell_lost(struct channel *c, struct ask *a)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	err_set(&e, a->lost, 0, "wait for command '%u' of sandbox '%s': %s", a->command->record.id,
+		c->id,
+		a->lost == R_SANDBOX_NOT_RUNNING ? "the sandbox was stopped"
+			: a->lost == R_TIMEOUT   ? "the sandbox's time to live is over"
+						 : "the sandbox ended");
+	if (a->lost == R_TIMEOUT)
+		(void)err_remedy(&e, "Give sandboxes more time with --ttl.");
+	refuse(a->client, a->number, &e);
+}
+
 /* The last words of a follower, which is no more behind them. */
 static void finish(struct channel *c, struct ask *a)
 {
@@ -131,12 +145,8 @@ static void finish(struct channel *c, struct ask *a)
 	const struct spool_slot *r = &k->record;
 	struct sock *s = &a->client->sock;
 
-	if (k->lost && r->state == WIRE_STATE_ENDED && a->follow) {
-		_cleanup_err_ struct err e = ERR_INIT;
-
-		err_set(&e, k->lost, 0, "wait for command '%u' of sandbox '%s': the sandbox ended",
-			r->id, c->id);
-		refuse(a->client, a->number, &e);
+	if (a->lost) {
+		tell_lost(c, a);
 	} else {
 		if (r->state == WIRE_STATE_ENDED)
 			sock_put(s, ended, .stream = a->number, .how = r->how, .status = r->status,

@@ -23,6 +23,7 @@ void guest_connect(struct channel *c, int fd, uint64_t epoch, bool new_guest)
 	c->guest_state = GUEST_GREETING;
 	c->epoch = epoch;
 	c->fresh = c->fresh || new_guest;
+	c->recovered = c->recovered && !new_guest;
 	channel_watch(c, &c->guest, EVENT_GUEST, EPOLLIN);
 	sock_put(&c->guest, hello, .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = epoch,
 		.flags = c->fresh ? WIRE_HELLO_FRESH : 0);
@@ -55,7 +56,7 @@ void guest_gone(struct channel *c, enum reason why)
 
 	sock_done(&c->guest);
 	c->guest_state = GUEST_DOWN;
-	c->fresh = c->fenced = false;
+	c->fresh = c->recovered = c->fenced = false;
 	c->n_closes = 0;
 	for (l = c->lines; l; l = next) {
 		_cleanup_err_ struct err e = ERR_INIT;
@@ -66,8 +67,8 @@ void guest_gone(struct channel *c, enum reason why)
 			continue;
 		}
 		if (l->ask) {
-			err_set(&e, why ? why : R_SANDBOX_NOT_RUNNING, 0, "use sandbox '%s': it %s",
-				c->id, why ? "ended" : "was stopped");
+			err_set(&e, why, 0, "use sandbox '%s': it %s", c->id,
+				why == R_SANDBOX_NOT_RUNNING ? "was stopped" : "ended");
 			refuse(l->ask->client, l->ask->number, &e);
 			l->ask->line = NULL;
 			ask_free(c, l->ask);
@@ -132,9 +133,9 @@ static void take_resumed(struct channel *c)
 		l->resize_due = l->rows || l->columns;
 		line_touch(c, l);
 	}
-	if (c->fresh)
+	if (c->recovered)
 		fence(c);
-	c->fresh = false;
+	c->fresh = c->recovered = false;
 }
 
 /* --- traffic --- */

@@ -223,6 +223,7 @@ static void check_times(struct owner *o)
 		state_remove(o);
 	if (o->deadline && now >= o->deadline && o->ending != ENDING_REMOVE && !jobs_copy(o)) {
 		o->deadline = 0;
+		o->end_reason = R_TIMEOUT;
 		state_end(o, ENDING_REMOVE, 0);
 	}
 	if (o->creator >= 0 && now >= o->creator_until) {

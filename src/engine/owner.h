@@ -65,6 +65,7 @@ struct owner {
 	struct per_minute restarts, breaks, lies;
 
 	enum ending ending;
+	enum reason end_reason;          /* for those who wait for a command */
 	uint64_t end_at;                 /* the grace is over then; 0: it is not running */
 	uint64_t drain_at;               /* the removal goes on then; 0: not yet */
 	uint64_t waiters[OWNER_WAITERS]; /* refs */

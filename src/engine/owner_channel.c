@@ -112,7 +112,8 @@ void channel_ended(struct owner *o)
 	if (o->booted)
 		channel_connect(o, false);
 	else
-		channel_say(o, PAIR_GONE, 0, o->record.state == STATE_LOST ? R_GUEST_LOST : 0);
+		channel_say(o, PAIR_GONE, 0,
+			o->record.state == STATE_LOST ? R_GUEST_LOST : R_SANDBOX_NOT_RUNNING);
 	if (o->end_at)
 		channel_say(o, PAIR_END_ALL, 0, 0);
 	if (o->creator >= 0)

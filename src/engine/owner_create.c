@@ -62,7 +62,8 @@ static void become_daemon(void)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	(void)setsid();
-	(void)umask(077);
+	/* what must be private says so itself; the engine makes files that the sandbox reads */
+	(void)umask(022);
 	(void)!chdir("/");
 	for (int i = 0; null >= 0 && i < 3; i++)
 		if (null != i)
@@ -170,6 +171,7 @@ static int create(struct owner *o, struct err *e)
 	if (rundirs_open(&o->dirs, e) < 0 || take_signals(o, e) < 0)
 		return -1;
 	fill_record(o);
+	o->has_first = o->request->command != NULL;
 	if (rundir_make(&o->dirs, o->record.id, o->record.name, e) < 0)
 		return -1;
 	if (make(o, e) == 0)
@@ -207,7 +209,6 @@ int owner_run(const struct engine_ops *ops, int sock)
 		send_answer(sock, &e, NULL);
 		return reason_exit(e.reason);
 	}
-	o.has_first = o.request->command != NULL;
 	channel_state(&o);
 	owner_event(&o, "created", "");
 	owner_event(&o, "started", "");

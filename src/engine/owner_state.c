@@ -69,7 +69,7 @@ void state_end_now(struct owner *o)
 
 	o->end_at = 0;
 	halt(o);
-	channel_say(o, PAIR_GONE, 0, 0);
+	channel_say(o, PAIR_GONE, 0, o->end_reason ?: R_SANDBOX_NOT_RUNNING);
 	if (o->ending == ENDING_REMOVE) {
 		begin_removal(o);
 		return;
@@ -103,11 +103,11 @@ void state_lost(struct owner *o, enum reason why)
 	const enum ending ending = o->ending;
 
 	halt(o);
-	channel_say(o, PAIR_GONE, 0, ending ? 0 : why);
 	if (ending) {
 		state_end_now(o);
 		return;
 	}
+	channel_say(o, PAIR_GONE, 0, why);
 	o->record.exit_reason = why;
 	set_state(o, STATE_LOST);
 	owner_event(o, "lost", reason_name(why));

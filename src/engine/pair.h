@@ -10,9 +10,9 @@ enum { PAIR_TEXT = 16 << 10 };
 enum pair_type {
 	/* from the owner */
 	PAIR_GUEST = 1, /* a guest channel comes with it; ref: epoch; a: 1 the guest is a new one */
-	PAIR_GONE, /* the guest is gone; a: enum reason to tell those who wait, 0: it was stopped */
-	PAIR_STATE,   /* a: enum pair_state */
-	PAIR_END_ALL, /* SIGTERM to every command; answered by ALL_ENDED */
+	PAIR_GONE,      /* the guest is gone; a: enum reason to tell those who wait */
+	PAIR_STATE,     /* a: enum pair_state */
+	PAIR_END_ALL,   /* SIGTERM to every command; answered by ALL_ENDED */
 	PAIR_ANSWER, /* ref: of the ASK; a: errno; b: enum reason; text as in RESULT; a descriptor may come */
 	PAIR_LINES, /* ref: of an INSPECT: its lines */
 	PAIR_TOLD,  /* an event's line, for clients that listen */
