@@ -48,7 +48,7 @@ listens=$(awk -v p="$(printf ':%04X' "$port")" 'index($2, p) && $4 == "0A" { pri
 like 'on loopback alone' '0100007F:*' "$listens"
 bailey kill "$sb"
 rc=0
-timeout 10 perl -e "$client" "$port" 10 >"$T/out" 2>&1 || rc=$?
+timeout 10 perl -e "$client" "$port" 1000 >"$T/out" 2>&1 || rc=$?
 like 'when nobody listens inside the connection ends' 'differs: 0' "$(cat "$T/out")"
 kill -INT "$bg"
 finish_bg 10

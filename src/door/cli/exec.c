@@ -63,6 +63,15 @@ static int fill_variables(const struct options *o, struct variables *env, struct
 	return 0;
 }
 
+/* Where the command was to start is no directory: said by an errno that exec(2) gives for other things too. */
+static int name_workdir(const struct options *o, struct err *e)
+{
+	if (!o->workdir || e->sys_errno != ENOTDIR || e->reason != R_COMMAND_NOT_EXEC)
+		return -1;
+	err_done(e);
+	return err_set(e, R_NOT_A_DIRECTORY, ENOTDIR, "start in '%.256s'", o->workdir);
+}
+
 static int print_started(const struct options *o, const char *id, uint32_t command, struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
@@ -90,7 +99,7 @@ static int run_detached(const struct options *o, struct bailey_sandbox *s,
 
 	x->flags |= BAILEY_DETACHED;
 	if (live_give(bailey_exec(s, x, &c, &failure), &failure, e) < 0)
-		return -1;
+		return name_workdir(o, e);
 	r = print_started(o, bailey_sandbox_id(s), bailey_command_id(c), e);
 	bailey_command_free(c);
 	return r;
@@ -115,8 +124,9 @@ static int run_served(const struct options *o, struct bailey_sandbox *s,
 	r = serve_run(&serve, c, e);
 	if (r != 0)
 		return r < 0 ? -1 : r - 1;
-	return result_report(o, bailey_sandbox_id(s), &serve.result, x->argv[0],
+	r = result_report(o, bailey_sandbox_id(s), &serve.result, x->argv[0],
 		o->json ? &captured : NULL, (monotonic_us() - started) / 1000, e);
+	return r < 0 ? name_workdir(o, e) : r;
 }
 
 static int check_usage(const struct options *o, int argc, struct err *e)
