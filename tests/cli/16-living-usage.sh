@@ -18,7 +18,7 @@ text="*'bailey snapshot'*" expect_reason usage 'a verb that is nearly one' -- sn
 # a sandbox that nobody has: by every verb, with its own status
 for words in 'exec x -- true' 'attach x 1' 'wait x 1' 'ps x' 'kill x' 'kill x 1' 'logs x' 'logs x 1' 'inspect x' 'stats x' \
 	'pause x' 'resume x' 'stop x' 'start x' 'cp x:/f f' 'cp f x:/f' 'cp x:/f -' 'port x 80' 'snapshot x' 'fork x' 'diff x' \
-	'apply x dir' 'rm x'; do
+	'apply x dir --yes' 'rm x'; do
 	[ "$words" != 'cp x:/f -' ] || continue # --json does not go with it
 	# shellcheck disable=SC2086
 	expect_reason sandbox_not_found "no such sandbox: $words" -- $words
