@@ -16,9 +16,9 @@ tells 'after a removal there is space' x 'rm /workspace/big; echo x >/workspace/
 bailey cp "$T/f" "$sb:/workspace/f"
 is 'cp goes then' 0 "$rc"
 inside 'i=0
-	while : >/workspace/n$i; do i=$((i + 1)); [ $i -lt 100000 ] || break; done 2>/dev/null
+	while true >/workspace/n$i; do i=$((i + 1)); [ $i -lt 100000 ] || break; done 2>/dev/null
 	echo $i'
 between 'the number of files is bounded too' 100 99999 "$(cat "$T/out")"
 # the root file system of commands is the same disk
-inside 'rm -f /workspace/n*; dd if=/dev/zero of=~/big bs=64k 2>&1'
+inside 'rm -f /workspace/n*; dd if=/dev/zero of="$HOME/big" bs=64k 2>&1'
 like 'the home too' '*No space left*' "$(cat "$T/out")"

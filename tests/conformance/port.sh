@@ -28,6 +28,11 @@ client='use IO::Socket::INET;
 	print $got eq $data ? "same" : "differs: " . length $got'
 new
 detach perl -e "$server"
+listens_inside() {
+	inside 'grep -q ":1F90 .* 0A " /proc/net/tcp'
+	[ "$rc" -eq 0 ]
+}
+holds 'the server listens' until_true 50 listens_inside
 start "$BAILEY" port "$sb" 8080
 holds 'it says its port' until_true 50 grep -q '[0-9]' "$T/bg.out"
 port=$(grep -oE '[0-9]+' "$T/bg.out" | tail -n 1)
