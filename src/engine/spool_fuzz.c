@@ -15,13 +15,7 @@ static void open_dir(void)
 {
 	char path[] = "/dev/shm/bailey-spool-fuzz-XXXXXX";
 
-	if (!mkdtemp(path))
-		abort();
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	(void)rmdir(path);
-	/* an unlinked directory takes no files: one that is kept */
-	(void)close(dir);
-	if (mkdir(path, 0700) < 0 || (dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+	if (!mkdtemp(path) || (dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		abort();
 }
 
@@ -63,7 +57,7 @@ static void read_all_of(const struct spool_output *o)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static const uint64_t none[2];
+	const uint64_t none[2] = { 0, 0 };
 	struct spool s = { .index = -1 };
 	struct spool_output o;
 	struct spool_slot slot;
