@@ -31,8 +31,8 @@ lint             self  420 tools/lint.sh
 fuzz-replay      self  240 tools/fuzz.sh replay
 cli              self  240 tests/cli/run.sh --here
 cli-user         user  240 tests/cli/run.sh --here
-images           self  180 tests/images/run.sh
-images-user      user  180 tests/images/run.sh
+images           self  300 tests/images/run.sh
+images-user      user  300 tests/images/run.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh

@@ -108,8 +108,10 @@ static int write_blobs(struct archive *a, const struct export *x, struct err *e)
 {
 	char name[IMAGE_HEX + 16];
 
-	if (pack_member(a, FMT(name, "blobs/sha256/%s", x->config), x->config_text.data,
-		    x->config_text.len, e) < 0 ||
+	if (pack_member(a, "blobs/", NULL, 0, e) < 0 ||
+		pack_member(a, "blobs/sha256/", NULL, 0, e) < 0 ||
+		pack_member(a, FMT(name, "blobs/sha256/%s", x->config), x->config_text.data,
+			x->config_text.len, e) < 0 ||
 		pack_member(a, FMT(name, "blobs/sha256/%s", x->manifest), x->manifest_text.data,
 			x->manifest_text.len, e) < 0)
 		return -1;

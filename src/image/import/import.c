@@ -234,6 +234,20 @@ static int import_layers(struct store *store, const struct source *s, struct imp
 	return publish(store, how, c, i, e);
 }
 
+/* What has neither is no root tree but something else that was given by mistake. */
+static int check_tree(int root, struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(root, "usr", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+		fstatat(root, "bin", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	(void)err_set(e, R_IMAGE_INVALID, 0,
+		"take what was given for a root tree: neither 'usr' nor 'bin' is in it");
+	return err_remedy(
+		e, "Give a root file system, an OCI layout, or an archive of docker save.");
+}
+
 /* The id of a bare tree: that of the plainest configuration that names it. */
 static int describe_tar(struct image *i, const char *diff, struct err *e)
 {
@@ -262,7 +276,8 @@ int import_tar(struct store *store, int fd, struct import *how, struct image *re
 	if (choose_name(how, ret, e) < 0 || begin_tree(store, c, "t0", &root, e) < 0 ||
 		stream_open(&in, fd, &how->limits, e) < 0 ||
 		layer_apply(in, root, &how->limits, &c->facts, e) < 0 ||
-		stream_finish(in, &end, e) < 0 || describe_tar(ret, end.plain, e) < 0)
+		stream_finish(in, &end, e) < 0 || check_tree(root, e) < 0 ||
+		describe_tar(ret, end.plain, e) < 0)
 		return -1;
 	info.facts = c->facts;
 	if (store_write_info(store, "t0", &info, e) < 0)

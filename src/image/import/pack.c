@@ -83,12 +83,17 @@ static int copy_data(struct archive *a, int fd, uint64_t size, const char *name,
 	return 0;
 }
 
+/* Owned by the caller: skopeo chowns what it unpacks, even as a normal user. */
 static int write_header(struct archive *a, const char *name, uint64_t size,
 	struct archive_entry *entry, struct err *e)
 {
+	bool is_dir = name[strlen(name) - 1] == '/';
+
 	archive_entry_set_pathname(entry, name);
-	archive_entry_set_filetype(entry, AE_IFREG);
-	archive_entry_set_perm(entry, 0644);
+	archive_entry_set_filetype(entry, is_dir ? AE_IFDIR : AE_IFREG);
+	archive_entry_set_perm(entry, is_dir ? 0755 : 0644);
+	archive_entry_set_uid(entry, geteuid());
+	archive_entry_set_gid(entry, getegid());
 	archive_entry_set_size(entry, (la_int64_t)size);
 	archive_entry_set_mtime(entry, 0, 0);
 	return archive_write_header(a, entry) < ARCHIVE_WARN ? failed(a, e) : 0;

@@ -20,6 +20,7 @@ int packer_finish(struct packer *p, struct err *e);
 
 /* A tar that is written member by member to fd, which is borrowed. */
 struct archive *pack_open(int fd, struct err *e);
+/* A name that ends in '/' is a directory. */
 int pack_member(struct archive *a, const char *name, const void *p, size_t n, struct err *e);
 int pack_file(struct archive *a, const char *name, int fd, uint64_t size, struct err *e);
 int pack_close(struct archive *a, struct err *e);
