@@ -31,6 +31,8 @@ lint             self  420 tools/lint.sh
 fuzz-replay      self  240 tools/fuzz.sh replay
 cli              self  240 tests/cli/run.sh --here
 cli-user         user  240 tests/cli/run.sh --here
+library          self  120 tests/library/run.sh
+library-user     user  120 tests/library/run.sh
 images           self  300 tests/images/run.sh
 images-user      user  300 tests/images/run.sh
 escape           self  180 tests/escape/run.sh

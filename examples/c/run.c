@@ -8,6 +8,7 @@ static void output(void *arg, int stream, const void *data, size_t n)
 {
 	(void)arg;
 	(void)fwrite(data, 1, n, stream == 2 ? stderr : stdout);
+	(void)fflush(stdout);
 }
 
 static int failed(const struct bailey_error *e)
