@@ -262,6 +262,7 @@ static uint32_t start(struct stream *s, struct command *c, const struct wire_run
 		return (uint32_t)-r;
 	c->runner = (int)r;
 	c->running = true;
+	session.starting++;
 	return 0;
 }
 
@@ -502,6 +503,8 @@ static void command_began(struct command *c)
 {
 	struct stream *s = stream_of(c);
 
+	if (!c->wake)
+		session.starting--;
 	args_done(c);
 	if (!s)
 		return;
@@ -535,6 +538,21 @@ void exec_notified(void)
 	}
 }
 
+/* A short command's start is told together with its end: no need to be woken for it. */
+void exec_look(bool timed_out)
+{
+	for (struct command *c = commands; c && session.starting; c = c->next) {
+		if (c->heard & SAID_STARTED || c->wake || !c->running)
+			continue;
+		take_news(c);
+		if (c->heard & SAID_STARTED || !timed_out)
+			continue;
+		__atomic_store_n(&c->wake, true, __ATOMIC_SEQ_CST);
+		session.starting--;
+		take_news(c);
+	}
+}
+
 static void retire(struct command *c)
 {
 	struct stream *s = stream_of(c);
@@ -560,6 +578,8 @@ static void runner_ended(struct command *c)
 		if (s)
 			not_started(s, c->error ? c->error : EINTR);
 		c->ended = true;
+		if (!c->wake)
+			session.starting--;
 	}
 	c->orphan = !c->ended;
 	answer_all(c);

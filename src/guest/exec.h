@@ -43,6 +43,8 @@ struct command {
 	/* the guest asks: */
 	uint32_t ask; /* a signal, or ASK_TREE and a signal */
 
+	bool wake; /* a word when the command has started */
+
 	/* the guest's own: */
 	uint32_t heard;
 	int runner;

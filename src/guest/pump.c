@@ -76,23 +76,36 @@ void stream_close_sink(struct stream *s)
 	close_quietly(fd);
 }
 
-bool stream_pump(struct stream *s, unsigned lane, uint32_t *ret_error)
+/* Into the ring; a first piece by way of a buffer, since most lanes end without a byte and need no ring. */
+static long read_some(struct stream *s, unsigned lane)
 {
+	static uint8_t first[4096];
 	struct lane *l = &s->out[lane];
 	uint8_t *to;
 	uint32_t n;
 	long r;
 
-	if (s->source[lane] < 0)
-		return false;
-	n = min_u32(lane_space(l, &to), STEP_BYTES);
-	if (!n)
-		return false;
-	r = sys3(SYS_read, s->source[lane], to, n);
-	if (r > 0) {
-		lane_filled(s, lane, (uint32_t)r);
-		return true;
+	if (!l->ring.mem) {
+		r = sys3(SYS_read, s->source[lane], first, sizeof first);
+		return r > 0 && !lane_put(s, lane, first, (uint32_t)r) ? -ENOMEM : r;
 	}
+	n = min_u32(lane_space(l, &to), STEP_BYTES);
+	r = sys3(SYS_read, s->source[lane], to, n);
+	if (r > 0)
+		lane_filled(s, lane, (uint32_t)r);
+	return r;
+}
+
+bool stream_pump(struct stream *s, unsigned lane, uint32_t *ret_error)
+{
+	struct lane *l = &s->out[lane];
+	long r;
+
+	if (s->source[lane] < 0 || !lane_room(l))
+		return false;
+	r = read_some(s, lane);
+	if (r > 0)
+		return true;
 	if (r == -EAGAIN || r == -EINTR)
 		return false;
 	/* EIO: a terminal whose other side nobody has open */

@@ -4,7 +4,19 @@
 
 #include "guest/session.h"
 
-enum { KEEP = 256 << 10 };
+enum {
+	KEEP = 256 << 10,
+	SPARES = 4, /* rings that are kept for the next stream, if little of them was touched */
+	SPARE_KEEP = 8 << 10,
+};
+
+static uint8_t *spare[SPARES];
+static unsigned n_spare;
+
+static uint8_t *new_ring(void)
+{
+	return n_spare ? spare[--n_spare] : map_memory(WIRE_WINDOW);
+}
 
 static uint32_t at(const struct ring *r, uint32_t skip)
 {
@@ -20,7 +32,7 @@ uint32_t ring_space(struct ring *r, uint8_t **ret)
 {
 	uint32_t end = at(r, r->len);
 
-	if (!r->mem && !(r->mem = map_memory(WIRE_WINDOW)))
+	if (!r->mem && !(r->mem = new_ring()))
 		return 0;
 	*ret = r->mem + end;
 	return min_u32(ring_free_bytes(r), WIRE_WINDOW - end);
@@ -78,7 +90,9 @@ void ring_drop(struct ring *r, uint32_t n)
 
 void ring_done(struct ring *r)
 {
-	if (r->mem)
+	if (r->mem && r->high <= SPARE_KEEP && n_spare < SPARES)
+		spare[n_spare++] = r->mem;
+	else if (r->mem)
 		unmap_memory(r->mem, WIRE_WINDOW);
 	*r = (struct ring){ .mem = NULL };
 }

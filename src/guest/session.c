@@ -336,7 +336,7 @@ static int wait_with_relay(struct epoll_event *events, int64_t ns)
 
 static int wait_for_events(struct epoll_event *events, bool busy)
 {
-	int64_t ns = busy ? 0 : session.lazy ? LAZY_NS : -1;
+	int64_t ns = busy ? 0 : session.lazy || session.starting ? LAZY_NS : -1;
 
 	return g.relaying ? wait_with_relay(events, ns) : wait_ns(events, ns);
 }
@@ -351,6 +351,8 @@ static void loop(void)
 
 		for (int i = 0; i < n; i++)
 			serve_event(&events[i]);
+		if (session.starting)
+			exec_look(n <= 0);
 		if (link_wants_turn())
 			link_ready(0);
 		busy = streams_work();

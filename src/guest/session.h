@@ -180,6 +180,7 @@ struct session {
 	int null;          /* /dev/null */
 	uint32_t umask;    /* of commands; the guest's own is 0 */
 	bool urgent, lazy; /* frames wait to be sent */
+	uint32_t starting; /* commands of which exec_look() may have news */
 };
 extern struct session session;
 
@@ -211,6 +212,7 @@ bool exec_run(const struct wire_frame *f);
 bool exec_kill(const struct wire_frame *f);
 bool exec_resize(const struct wire_frame *f);
 void exec_notified(void);
+void exec_look(bool timed_out);
 void exec_timer(void);
 bool exec_reaped(int pid, int status); /* a child of the guest died: was it of a command? */
 bool exec_is_command(const struct stream *s);
