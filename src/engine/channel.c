@@ -235,7 +235,7 @@ static int wait_ms(const struct channel *c)
 		return 0;
 	if (c->draining)
 		return 20;
-	if (c->n_happened)
+	if (c->n_happened || c->n_closes)
 		return HAPPENED_MS;
 	return c->shrunk ? -1 : IDLE_MS;
 }
@@ -245,7 +245,8 @@ static void turn(struct channel *c)
 	struct epoll_event ev[MAX_EVENTS];
 	const int n = epoll_wait(c->epoll, ev, MAX_EVENTS, wait_ms(c));
 
-	if (n == 0 && !c->busy && !c->draining && !c->n_happened)
+	c->quiet = n == 0 && !c->busy;
+	if (c->quiet && !c->draining && !c->n_happened && !c->n_closes)
 		shrink(c);
 	if (n > 0)
 		c->shrunk = false;

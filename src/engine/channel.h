@@ -18,6 +18,7 @@ enum {
 	CHANNEL_REFUSED = 64,   /* more that are told that it is busy */
 	CHANNEL_LINES = 1000,   /* open at once; the guest takes WIRE_MAX_STREAMS, some are ours */
 	CHANNEL_ENDED = 256,    /* commands kept after their end */
+	CLOSES_AT_ONCE = 64,    /* that don't wait for company */
 	CHANNEL_CLOSES = 4096,  /* streams of the guest that are to be closed */
 	CHANNEL_HASH = 256,     /* buckets */
 	CHANNEL_INCOMING = 256, /* connections from listeners inside, at once */
@@ -188,6 +189,7 @@ struct channel {
 	bool has_first;     /* command 1 is that of the creation */
 	char *const *first; /* until it has begun */
 	bool draining, busy, shrunk;
+	bool quiet; /* nothing happened for a moment */
 	uint64_t drain_until;
 	uint8_t *in; /* SOCK_IN + WIRE_MAX_BODY: bytes just read; between turns: of the spool */
 };

@@ -204,14 +204,22 @@ static bool pump_line(struct channel *c, struct line *l)
 	return pump_bytes(c, l);
 }
 
+/* They can wait for company: each wakes the guest for nothing. */
+static void pump_closes(struct channel *c)
+{
+	for (unsigned i = 0; i < c->n_closes; i++)
+		sock_put(&c->guest, close, .stream = c->closes[i]);
+	c->n_closes = 0;
+}
+
 void lines_pump(struct channel *c)
 {
 	struct line *l;
 
 	if (c->guest_state == GUEST_UP && !c->fenced) {
-		for (unsigned i = 0; i < c->n_closes; i++)
-			sock_put(&c->guest, close, .stream = c->closes[i]);
-		c->n_closes = 0;
+		if (c->dirty_head || sock_waiting(&c->guest) || c->quiet ||
+			c->n_closes >= CLOSES_AT_ONCE)
+			pump_closes(c);
 		while (guest_has_room(c) && (l = c->dirty_head)) {
 			undirty(c, l);
 			if (pump_line(c, l))
