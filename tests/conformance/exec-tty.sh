@@ -25,7 +25,7 @@ send words\n
 wait got words' exec "$sb" -i -t -- sh -c 'echo ready; read a; echo got $a; exit 6'
 is 'what is typed arrives' 6 "$rc"
 on_tty 'wait ready
-send \x03' exec "$sb" -i -t -- sh -c 'echo ready; sleep 20'
+send \x03' exec "$sb" -i -t -- sh -c 'echo ready; exec sleep 20'
 is 'an interrupt typed goes to the command' 130 "$rc"
 like 'settings after that' '*modes: same*' "$(cat "$T/out")"
 on_tty 'wait ready
