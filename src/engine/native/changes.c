@@ -2,19 +2,10 @@
  * a worker that the owner forked for it.
  *
  * Both sides are read as overlayfs reads them, by single names beneath held directories, never following: the workload made
- * every name, and may change them meanwhile.  Before it looks at the first one the worker gives up all rights but reading,
- * its view of the host's files and every system call that it doesn't need. */
+ * every name, and may change them meanwhile.  Before it looks at the first one it gives up what it doesn't need (worker.c). */
 #include <dirent.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/audit.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "archive/archive.h"
@@ -528,7 +519,7 @@ static int open_top(const struct sandbox *sb, bool cow, struct place *p)
 	bool root = sb->engine->root;
 
 	for (unsigned i = l->n_sealed + 1; i-- > 0;) {
-		int fd = layers_open(l, i, cow ? "cow" : "upper");
+		int fd = layers_view(l, i, cow ? "cow" : "upper");
 
 		if (fd < 0)
 			return -1;
@@ -537,7 +528,7 @@ static int open_top(const struct sandbox *sb, bool cow, struct place *p)
 	}
 	for (unsigned i = 0; i < MAX_LOWER; i++) {
 		uid_t ids = 0;
-		int fd = layers_open_lower(sb, cow, i, &ids);
+		int fd = layers_view_lower(sb, cow, i, &ids);
 
 		if (fd == -1)
 			return -1;
@@ -547,120 +538,17 @@ static int open_top(const struct sandbox *sb, bool cow, struct place *p)
 	return 0;
 }
 
-/* All but what the walk needs; the descriptors up to 2 stay. */
-static void close_others(const struct place *p, int out)
-{
-	for (int fd = 3, max = 3; fd <= max; fd++) {
-		bool needed = fd == out;
-
-		for (unsigned i = 0; i < p->n_writable; i++) {
-			needed = needed || p->writable[i].fd == fd;
-			max = p->writable[i].fd > max ? p->writable[i].fd : max;
-		}
-		for (unsigned i = 0; i < p->n_lower; i++) {
-			needed = needed || p->lower[i].fd == fd;
-			max = p->lower[i].fd > max ? p->lower[i].fd : max;
-		}
-		max = out > max ? out : max;
-		if (!needed)
-			close_fd(fd);
-		if (fd == max)
-			(void)syscall(SYS_close_range, (unsigned)max + 1, ~0u, 0u);
-	}
-}
-
-static int drop_caps(uint32_t keep)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { keep, keep, 0 }, { 0, 0, 0 } };
-
-	return (int)syscall(SYS_capset, &head, data);
-}
-
-/* In an empty root directory, with the right to read any file (of a user's own, where a user is it); root with nobody's uid.
- * Reading trusted.* attributes, on kernels
- * without the others, takes a stronger one, which the filter leaves no use for. */
-static int drop_rights(const struct sandbox *sb)
-{
-	uid_t uid = session_channel_uid(sb);
-	uint32_t keep = 1u << CAP_DAC_READ_SEARCH;
-
-	if (fchdir(sb->layers.frame) < 0 || mkdirat(sb->layers.frame, "empty", 0500) < 0) {
-		if (errno != EEXIST)
-			return -1;
-	}
-	if (chroot("empty") < 0 || chdir("/") < 0)
-		return -1;
-	if (sb->engine->root) {
-		if (sb->layers.marks == MARKS_TRUSTED)
-			keep |= 1u << CAP_SYS_ADMIN;
-		if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
-			setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
-			return -1;
-	}
-	return drop_caps(keep) < 0 ? -1 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-#define ALLOW(name) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-static int install_filter(void)
-{
-	static struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(newfstatat),
-		ALLOW(fstat),
-		ALLOW(openat),
-		ALLOW(close),
-		ALLOW(getdents64),
-		ALLOW(fgetxattr),
-		ALLOW(lseek),
-		ALLOW(pread64),
-		ALLOW(write),
-		ALLOW(readlinkat),
-		ALLOW(fcntl),
-		ALLOW(brk),
-		ALLOW(mmap),
-		ALLOW(munmap),
-		ALLOW(mremap),
-		ALLOW(madvise),
-		ALLOW(getpid),
-		ALLOW(exit),
-		ALLOW(exit_group),
-		ALLOW(rt_sigreturn),
-		ALLOW(restart_syscall),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-	};
-	const struct sock_fprog prog = { .len = sizeof filter / sizeof *filter, .filter = filter };
-
-	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
-}
-
-/* A sanitizer's own calls are not on the list. */
-#ifdef BAILEY_SANITIZED
-static const bool want_filter = false;
-#else
-static const bool want_filter = true;
-#endif
-
 static int confine(const struct sandbox *sb, const struct place *p, int out, struct err *e)
 {
-	struct rlimit files;
+	int keep[MAX_WRITABLE + MAX_LOWER + 1];
+	unsigned n = 0;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
-	if (drop_rights(sb) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "give up the rights of the worker");
-	close_others(p, out);
-	if (want_filter && install_filter() < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "install the worker's filter");
-	return 0;
+	for (unsigned i = 0; i < p->n_writable; i++)
+		keep[n++] = p->writable[i].fd;
+	for (unsigned i = 0; i < p->n_lower; i++)
+		keep[n++] = p->lower[i].fd;
+	keep[n++] = out;
+	return worker_confine(sb, keep, n, e);
 }
 
 static int list_changes(struct changes *c, struct place *top)

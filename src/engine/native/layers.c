@@ -386,18 +386,26 @@ int layers_cow(const struct sandbox *sb)
 	return find_cow(sb->spec);
 }
 
-int layers_open_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids)
+int layers_view(const struct layers *l, unsigned i, const char *name)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	char path[32];
+
+	return mount_view(l->frame, FMT(path, "l%u/%s", i, name), false);
+}
+
+int layers_view_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids)
+{
+	/* what was cloned with all below it can't be cloned without */
+	bool user = !sb->engine->root;
 	char name[LAYERS_PLACE];
 
 	*ret_ids = sb->ids.base;
 	if (cow)
-		return i == 0 ? openat(sb->layers.frame, cow_place(sb, name), flags) : -2;
+		return i == 0 ? mount_view(sb->layers.frame, cow_place(sb, name), user) : -2;
 	if (i == 0)
-		return openat(sb->layers.frame, "base", flags);
+		return mount_view(sb->layers.frame, "base", false);
 	*ret_ids = 0;
-	return i == 1 && sb->spec->image_fd >= 0 ? openat(sb->layers.frame, "image", flags) : -2;
+	return i == 1 && sb->spec->image_fd >= 0 ? mount_view(sb->layers.frame, "image", user) : -2;
 }
 
 int layers_disk(const struct layers *l, uint64_t *ret_used, uint64_t *ret_size)

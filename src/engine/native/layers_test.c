@@ -614,6 +614,55 @@ static int the_archive_says_what_changed(void)
 	return 0;
 }
 
+/* What the process that reads the workload's files could reach, should they get the better of it. */
+static int reach(struct box *b, int dir)
+{
+	_cleanup_close_ int up = -1, out = -1, made = -1;
+	struct stat here, above;
+	int reached = 0;
+
+	if (worker_confine(b->sb, &dir, 1, &b->e) < 0)
+		return BOX_FAILED;
+	up = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fstat(dir, &here) < 0 || up < 0 || fstat(up, &above) < 0)
+		return BOX_FAILED;
+	if (here.st_dev != above.st_dev || here.st_ino != above.st_ino)
+		reached |= 2;
+	out = openat(dir, "../../../../../../../../../../../usr/bin", O_PATH | O_CLOEXEC);
+	reached |= out >= 0 ? 4 : 0;
+	made = openat(dir, "workspace/own", O_WRONLY | O_CLOEXEC);
+	reached |= made >= 0 ? 8 : 0;
+	return 16 | reached;
+}
+
+static int reach_from(struct box *b, int dir)
+{
+	int status = -1;
+	pid_t pid = dir < 0 ? -1 : fork();
+
+	if (pid == 0)
+		_exit(reach(b, dir));
+	close_fd(dir);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return BOX_FAILED;
+	return WEXITSTATUS(status);
+}
+
+static int the_worker_reaches_nothing_else(void)
+{
+	struct box b = { .e = ERR_INIT };
+	uid_t ids;
+
+	NEED(box_make(&b, &(struct wish){ .uid = 1000 }) == 0 && box_start(&b));
+	NEED(box_says(&b, "echo x > own; chmod 666 own", ""));
+	/* as a plain directory, which is what a view is for */
+	NEED(reach_from(&b, layers_open(&b.sb->layers, 0, "upper")) == (16 | 2 | 4 | 8));
+	NEED(reach_from(&b, layers_view(&b.sb->layers, 0, "upper")) == 16);
+	NEED(reach_from(&b, layers_view_lower(b.sb, false, 0, &ids)) == 16);
+	box_drop(&b);
+	return 0;
+}
+
 static int ten_thousand_changes_are_quick(void)
 {
 	struct box b = { .e = ERR_INIT };
@@ -703,11 +752,12 @@ TEST(a_pause_holds_everything)
 TEST(a_pause_by_signals_holds_everything)
 TEST(image_root)
 TEST(the_archive_says_what_changed)
+TEST(the_worker_reaches_nothing_else)
 TEST(ten_thousand_changes_are_quick)
 TEST(nothing_is_left)
 TEST(a_guest_that_is_gone_is_said)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files_outlive_a_stop),
@@ -733,10 +783,13 @@ int main(void)
 		cmocka_unit_test(test_a_pause_by_signals_holds_everything),
 		cmocka_unit_test(test_image_root),
 		cmocka_unit_test(test_the_archive_says_what_changed),
+		cmocka_unit_test(test_the_worker_reaches_nothing_else),
 		cmocka_unit_test(test_ten_thousand_changes_are_quick),
 		cmocka_unit_test(test_nothing_is_left),
 		cmocka_unit_test(test_a_guest_that_is_gone_is_said),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,18 @@ int mount_map(int tree, int userns)
 	return (int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr);
 }
 
+int mount_view(int frame, const char *name, bool recursive)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	_cleanup_close_ int tree = mount_clone(frame, name, recursive);
+
+	if (tree < 0 ||
+		syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0),
+			&attr, sizeof attr) < 0)
+		return -1;
+	return move_fd(&tree);
+}
+
 int mount_move(int from, const char *name, int to, const char *to_name)
 {
 	struct stat st;

@@ -251,6 +251,8 @@ int mount_make(int fs, int *ret);
 int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret);
 int mount_clone(int frame, const char *name, bool recursive);
 int mount_map(int tree, int userns);
+/* A clone that is read-only, what is mounted below it too when recursive. */
+int mount_view(int frame, const char *name, bool recursive);
 /* At a name of a directory of ours, which is made for it. */
 int mount_attach(int frame, const char *name, int tree);
 int mount_move(int from, const char *name, int to, const char *to_name);
@@ -295,9 +297,11 @@ enum layers_can {
 };
 unsigned layers_probe(struct engine *n);
 
-/* What lies below the layers, i counted from above: base and image, or the copy-on-write directory.  -2: no such one; -1 with
- * errno.  *ret_ids: host id of its id 0. */
-int layers_open_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids);
+/* Directories as detached read-only mounts, from whose roots ".." leads nowhere; O_PATH, the caller's to close.  -1 with errno.
+ * layers_view(): as layers_open().  layers_view_lower(): what lies below the layers, i counted from above: base and image, or
+ * the copy-on-write directory; -2: no such one; *ret_ids: host id of its id 0. */
+int layers_view(const struct layers *l, unsigned i, const char *name);
+int layers_view_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret_ids);
 
 /* Index of the copy-on-write bind, or -1. */
 int layers_cow(const struct sandbox *sb);
@@ -335,6 +339,9 @@ int layer_copy(struct layer_copy *c, int from, int to, struct err *e);
 /* Whether overlayfs would show nothing below this directory: 1, 0, or -1 with errno. */
 int layer_is_opaque(int fd, enum layer_marks marks);
 int layer_set_opaque(int fd, enum layer_marks marks);
+
+/* --- worker.c: in a process forked from the owner, of which only fds (sorted on the way) and 0 to 2 are left open --- */
+int worker_confine(const struct sandbox *sb, int *fds, unsigned n, struct err *e);
 
 /* --- changes.c ---------------------------------------------------------------------------------------------------- */
 int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
