@@ -72,6 +72,8 @@ bailey exec x true --no-such-flag
 ended 125 sandbox_not_found 'one behind it is the command'\''s'
 bailey exec x -- --no-such-flag
 ended 125 sandbox_not_found 'and one behind --'
+bailey exec x true --json
+ended 125 sandbox_not_found 'its --json is none of ours either'
 bailey exec --json x -t -- true
 holds 'a terminal and JSON' refused_as_json usage 125
 

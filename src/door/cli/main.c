@@ -236,6 +236,7 @@ int main(int argc, char **argv)
 	_cleanup_err_ struct err e = ERR_INIT;
 	enum verb v = VERB_BAILEY;
 	int used = 1, rest = 0, status = -1;
+	bool read = false;
 
 	options_init(&o);
 	fill_standard_fds();
@@ -245,11 +246,13 @@ int main(int argc, char **argv)
 	(void)signal(SIGCHLD, SIG_DFL);
 	if (find_verb(argc, argv, &v, &used, &e) == 0) {
 		options_done(&o);
-		if (options_load(&o, v, argc - used + 1, argv + used - 1, &rest, &e) == 0)
+		read = options_load(&o, v, argc - used + 1, argv + used - 1, &rest, &e) == 0;
+		if (read)
 			status =
 				dispatch(v, &o, argc - used + 1 - rest, argv + used - 1 + rest, &e);
 	}
 	if (status >= 0)
 		return status;
-	return report(v < VERB_MAX ? v : VERB_BAILEY, &e, o.json || wants_json(argc, argv));
+	return report(
+		v < VERB_MAX ? v : VERB_BAILEY, &e, o.json || (!read && wants_json(argc, argv)));
 }

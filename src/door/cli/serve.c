@@ -276,6 +276,17 @@ static int serve_once(struct serve *s, int timeout_ms, struct err *e)
 	return r == GOES_ON ? check_output(s, &now, e) : r;
 }
 
+/* The connection ended, not the command. */
+static int name_way_back(const struct serve *s, struct err *e)
+{
+	const uint32_t id = bailey_command_id(s->c);
+
+	if (e->reason != R_ENGINE_LOST || !id)
+		return -1;
+	return err_remedy(e, "Run 'bailey attach %s %u': it shows the output from its first byte.",
+		bailey_sandbox_id(s->s), id);
+}
+
 int serve_run(struct serve *s, struct bailey_command *c, struct err *e)
 {
 	struct bailey_error failure;
@@ -295,7 +306,7 @@ int serve_run(struct serve *s, struct bailey_command *c, struct err *e)
 	if (r != GOES_ON)
 		return r;
 	if (live_give(bailey_command_wait(c, 0, &s->result, &failure), &failure, e) < 0)
-		return -1;
+		return name_way_back(s, e);
 	/* a short command is over before the loop begins */
 	return check_output(s, &s->result, e);
 }
