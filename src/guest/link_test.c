@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "guest/play.h"
+#include "guest/play_test.h"
 
 static struct play p;
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "guest/play.h"
+#include "guest/play_test.h"
 
 static struct play p;
 
@@ -349,7 +349,7 @@ static void a_child_is_the_first_to_die_for_memory(void **state)
 	(void)state;
 	if (geteuid())
 		skip();
-	play_shell(&p, 1, 0, "cat /proc/self/oom_score_adj");
+	play_shell(&p, 1, 0, "sleep 0.1; cat /proc/self/oom_score_adj");
 	assert_string_equal(play_text(play_until_ended(&p, 1), 0), "500\n");
 }
 

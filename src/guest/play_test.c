@@ -1,5 +1,5 @@
 /* The host's side of a guest, for tests.  Linked by the tests of this room. */
-#include "guest/play.h"
+#include "guest/play_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
