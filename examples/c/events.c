@@ -22,7 +22,8 @@ static int print_event(void *arg, const struct bailey_event *event)
 
 	(void)printf("%s %s %s\n", event->id, event->kind, event->rest);
 	(void)fflush(stdout);
-	*last = strcmp(event->kind, "removed") == 0 || strcmp(event->kind, "stopped") == 0;
+	if (strcmp(event->kind, "removed") == 0 || strcmp(event->kind, "stopped") == 0)
+		*last = 1;
 	return 0;
 }
 

@@ -89,6 +89,25 @@ int main(int argc, char **argv)
 }
 END
 	build rm "$T/rm.c"
+	cat >"$T/states.c" <<'END'
+#include <bailey.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	struct bailey_sandbox *s;
+	struct bailey_error e;
+	struct bailey *b;
+	if (argc < 2 || bailey_open(NULL, &b, &e) < 0 || bailey_connect(b, argv[1], &s, &e) < 0 ||
+		bailey_pause(s, &e) < 0 || bailey_resume(s, &e) < 0 || bailey_stop(s, 0, &e) < 0) {
+		fprintf(stderr, "%s [%s]\n", e.message, e.reason);
+		return 1;
+	}
+	bailey_disconnect(s);
+	bailey_close(b);
+	return 0;
+}
+END
+	build states "$T/states.c"
 }
 
 # NAME EXPECTED PROGRAM [ARGUMENT...]: its output with ids and byte counts made plain
@@ -146,14 +165,22 @@ the fork's changes as an archive: there" sh -c "'$T/fork' box | sort"
 
 events_and_ports() { # ID
 	local id=$1
-	"$T/events" box >"$T/told" 2>&1 &
-	server=$!
 	"$T/events" >"$T/all" 2>&1 || true
 	is "events: the whole history of the first" "ID created
 ID removed" "$(sed -E 's/b[0-9a-f]{16}/ID/; s/^(ID [a-z_]+).*/\1/' "$T/all" | sed -n '1p;$p')"
-	kill "$server" 2>/dev/null || true
-	wait "$server" 2>/dev/null || true
+	"$T/create" told >/dev/null
+	timeout 20 "$T/events" told >"$T/told" 2>&1 &
+	server=$!
+	sleep 0.5
+	"$T/states" told
+	if wait "$server"; then
+		is "events: of one sandbox over its connection" "paused resumed stopped" \
+			"$(awk '{ printf "%s%s", sep, $2; sep = " " }' "$T/told")"
+	else
+		not_ok "events: of one sandbox over its connection" "$(cat "$T/told")"
+	fi
 	server=''
+	"$T/rm" told
 	if ! "$T/exec" "$id" >/dev/null 2>&1 || ! command -v perl >/dev/null; then
 		skip port "no perl"
 		return
