@@ -19,7 +19,7 @@ enum {
 	MAX_LOWER = 2,
 	OUT_SIZE = 64 << 10,
 	RECORD_HEAD = 15, /* u16 length, u8 kind, u32 mode, u64 size */
-	WHITEOUT_PREFIX = 4,
+	MAX_GROWTH = 4,   /* bytes of an archive for each byte that the layers can hold */
 };
 
 /* One directory of one layer; ids: what is taken off an owner to have the id inside. */
@@ -46,6 +46,7 @@ struct changes {
 	size_t path_len;
 	uint8_t *buf;
 	size_t have;
+	uint64_t left; /* bytes of data that the archive may still hold */
 	struct archive_range ranges[ARCHIVE_MAX_RANGES];
 	struct err *e;
 };
@@ -188,6 +189,20 @@ static int put_range(struct changes *c, int fd, const struct archive_range *r)
 	return 0;
 }
 
+/* A file of many names is written out under each, and holes between more pieces than an archive takes are written out too: with
+ * both, a small layer would fill any disk. */
+static int take_room(struct changes *c, uint64_t bytes)
+{
+	if (bytes <= c->left) {
+		c->left -= bytes;
+		return 0;
+	}
+	(void)err_set(c->e, R_ARCHIVE_TOO_LARGE, 0,
+		"write the changes: over %d times what the sandbox's disk holds", MAX_GROWTH);
+	return err_remedy(c->e,
+		"Remove hard links and files with many holes inside, or give the sandbox a larger --disk.");
+}
+
 static int put_file(struct changes *c, int dir, const char *name, struct archive_entry *entry)
 {
 	_cleanup_close_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -206,13 +221,13 @@ static int put_file(struct changes *c, int dir, const char *name, struct archive
 		(n != 1 || c->ranges[0].offset != 0 || c->ranges[0].length != entry->size);
 	if (sparse && n == 0)
 		c->ranges[n++] = (struct archive_range){ entry->size, 0 };
-	if (put_entry(c, entry, sparse ? n : 0) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		stored += c->ranges[i].length;
+	if (take_room(c, stored) < 0 || put_entry(c, entry, sparse ? n : 0) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
 		if (put_range(c, fd, &c->ranges[i]) < 0)
 			return -1;
-	}
 	return put_zeros(c, archive_padding(stored));
 }
 
@@ -592,6 +607,7 @@ int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e
 		.uid = sb->uid,
 		.gid = sb->gid,
 		.marks = sb->layers.marks,
+		.left = sb->spec->disk_bytes * MAX_GROWTH * (sb->layers.n_sealed + 1),
 		.buf = c->buf,
 		.e = e };
 	r = confine(sb, &top, out_fd, e);
