@@ -82,25 +82,38 @@ static bool is_wanted(const char *name)
 
 static int copy_xattrs(const struct layer_copy *c, int from, int to)
 {
-	char names[4096];
-	ssize_t n = flistxattr(from, names, sizeof names);
-	_cleanup_free_ uint8_t *value = NULL;
+	ssize_t n = flistxattr(from, c->names, XATTR_MAX);
 
 	if (n < 0)
 		return errno == EOPNOTSUPP ? 0 : -1;
-	if (n > 0)
-		value = xcalloc(1, XATTR_MAX);
-	for (const char *p = names; p < names + n; p += strlen(p) + 1) {
+	for (const char *p = c->names; p < c->names + n; p += strlen(p) + 1) {
 		ssize_t len;
 
 		if (!is_wanted(p))
 			continue;
-		len = fgetxattr(from, p, value, XATTR_MAX);
+		len = fgetxattr(from, p, c->value, XATTR_MAX);
 		if (len < 0)
 			return -1;
 		if (c->own && str_after(p, "system."))
-			move_acl(c, value, (size_t)len);
-		if (fsetxattr(to, p, value, (size_t)len, 0) < 0)
+			move_acl(c, (uint8_t *)c->value, (size_t)len);
+		if (fsetxattr(to, p, c->value, (size_t)len, 0) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* What an older layer said of a directory, and the newer one doesn't.  What is hidden below stays hidden. */
+static int drop_old_xattrs(const struct layer_copy *c, int from, int to)
+{
+	ssize_t n = flistxattr(to, c->names, XATTR_MAX);
+
+	if (n < 0)
+		return errno == EOPNOTSUPP ? 0 : -1;
+	for (const char *p = c->names; p < c->names + n; p += strlen(p) + 1) {
+		if (!is_wanted(p) || streq(p, opaque_name(c->marks)) ||
+			fgetxattr(from, p, NULL, 0) >= 0)
+			continue;
+		if (errno != ENODATA || (fremovexattr(to, p) < 0 && errno != ENODATA))
 			return -1;
 	}
 	return 0;
@@ -113,7 +126,8 @@ static int copy_attributes(const struct layer_copy *c, int from, int to, const s
 
 	if (c->own && fchown(to, move_id(c, st->st_uid), move_id(c, st->st_gid)) < 0)
 		return -1;
-	if (fchmod(to, st->st_mode & 07777) < 0 || copy_xattrs(c, from, to) < 0)
+	if (fchmod(to, st->st_mode & 07777) < 0 || (c->merge && drop_old_xattrs(c, from, to) < 0) ||
+		copy_xattrs(c, from, to) < 0)
 		return -1;
 	return futimens(to, times);
 }
@@ -380,9 +394,13 @@ int layer_copy(struct layer_copy *c, int from, int to, struct err *e)
 		files = (struct rlimit){ before.rlim_max, before.rlim_max };
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
+	c->names = xcalloc(1, XATTR_MAX);
+	c->value = xcalloc(1, XATTR_MAX);
 	r = copy_dir(c, from, to, 0);
 	error = errno;
-
+	free(c->names);
+	free(c->value);
+	c->names = c->value = NULL;
 	if (empty_dir(c->links, 0) < 0 && r == 0) {
 		r = -1;
 		error = errno;

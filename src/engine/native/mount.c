@@ -80,6 +80,16 @@ int mount_view(int frame, const char *name, bool recursive)
 	return move_fd(&tree);
 }
 
+int mount_seal(int frame, const char *name, bool on)
+{
+	_cleanup_close_ int fs = (int)syscall(SYS_fspick, frame, name,
+		FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT);
+
+	if (fs < 0 || mount_flag(fs, on ? "ro" : "rw") < 0)
+		return -1;
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
+}
+
 int mount_move(int from, const char *name, int to, const char *to_name)
 {
 	struct stat st;

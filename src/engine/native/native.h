@@ -255,6 +255,8 @@ int mount_map(int tree, int userns);
 int mount_view(int frame, const char *name, bool recursive);
 /* At a name of a directory of ours, which is made for it. */
 int mount_attach(int frame, const char *name, int tree);
+/* Nobody writes to the file system there any more, by whatever mount; on = false: they may again.  EBUSY: somebody does. */
+int mount_seal(int frame, const char *name, bool on);
 int mount_move(int from, const char *name, int to, const char *to_name);
 
 /* sources.c: the image and binds of a spec as detached mounts; leaves this process in a mount namespace of its own. */
@@ -331,6 +333,7 @@ struct layer_copy {
 	void *arg;
 	uint64_t bytes; /* copied so far */
 	bool no_clone;
+	char *names, *value; /* scratch for attributes */
 };
 
 /* Copies what is in `from` into `to`, attributes of `from` itself among it. */
