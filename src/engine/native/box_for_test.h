@@ -51,3 +51,10 @@ bool box_changed(struct box *b, uint32_t flags, const char *want);
 
 /* Asserts that f is 0 as a user and as root; BOX_SKIPPED from both skips. */
 void box_test(int (*f)(void));
+
+#define TEST(f) \
+	static void test_##f(void **state) \
+	{ \
+		(void)state; \
+		box_test(f); \
+	}

@@ -26,6 +26,8 @@
 #include "engine/native/native.h"
 
 enum { INODE_BYTES = 2048, MIN_INODES = 1024, MAX_INODES = 1 << 24 };
+/* what just ended lets go of its files a little later, when they lay in a socket */
+enum { SEAL_TRIES = 20, SEAL_PAUSE_US = 5000 };
 
 uid_t layers_uid(const struct sandbox *sb, uid_t inside)
 {
@@ -503,26 +505,33 @@ int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint
 	return 0;
 }
 
+static int copy_all(struct sandbox *sb, int to, struct err *e)
+{
+	const struct layers *l = &sb->layers;
+	struct layer_copy c = {
+		.to = sb->ids.base, .own = sb->engine->root, .marks = l->marks, .merge = true
+	};
+
+	if (fill_layer(sb, to) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
+	for (unsigned i = 0; i <= l->n_sealed; i++) {
+		c.from = i < l->n_sealed ? l->sealed_ids[i] : sb->ids.base;
+		if (copy_layer(sb, &c, i, to, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* All layers, the writable one too, become one. */
 static int flatten(struct sandbox *sb, struct err *e)
 {
 	struct layers *l = &sb->layers;
-	struct layer_copy c = {
-		.to = sb->ids.base, .own = sb->engine->root, .marks = l->marks, .merge = true
-	};
 	_cleanup_close_ int dir = -1;
 	char name[LAYERS_PLACE];
 
-	if (mount_layer(sb, "new", &dir, e) < 0)
+	if (mount_layer(sb, "new", &dir, e) < 0 || copy_all(sb, dir, e) < 0) {
+		(void)unmount_at(l, "new");
 		return -1;
-	if (fill_layer(sb, dir) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
-	for (unsigned i = 0; i <= l->n_sealed; i++) {
-		c.from = i < l->n_sealed ? l->sealed_ids[i] : sb->ids.base;
-		if (copy_layer(sb, &c, i, dir, e) < 0) {
-			(void)unmount_at(l, "new");
-			return -1;
-		}
 	}
 	for (unsigned i = 0; i <= l->n_sealed; i++) {
 		if (i < l->n_sealed && is_foreign(sb, i))
@@ -535,12 +544,28 @@ static int flatten(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
+/* The whole file system, since a read-only mount of it binds nobody who came by another one: a file of the sandbox that was
+ * handed out over a socket outlives the sandbox's own mounts. */
+static int seal_layer(const struct layers *l, const char *name, struct err *e)
+{
+	for (int i = 0; mount_seal(l->frame, name, true) < 0; i++) {
+		if (errno != EBUSY)
+			return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
+		if (i == SEAL_TRIES) {
+			(void)err_set(e, R_LAYER_UNSUPPORTED, 0,
+				"share a layer: something outside holds a file of it open");
+			return err_remedy(
+				e, "End what holds it; until then the layer can only be copied.");
+		}
+		(void)usleep(SEAL_PAUSE_US);
+	}
+	return 0;
+}
+
 int layers_seal(struct sandbox *sb, struct err *e)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 	struct layers *l = &sb->layers;
-	_cleanup_close_ int dir = -1;
-	char name[LAYERS_PLACE];
+	char name[LAYERS_PLACE], next[LAYERS_PLACE];
 
 	if (!l->writable || (is_empty(l, "upper") == 1 && is_empty(l, "cow") == 1))
 		return 0;
@@ -549,11 +574,15 @@ int layers_seal(struct sandbox *sb, struct err *e)
 			"share a layer: tmpfs has no extended attributes for users here");
 	if (l->n_sealed == LAYERS_MAX_SEALED && flatten(sb, e) < 0)
 		return err_wrap(e, "make the layers of sandbox '%s' one", sb->id);
-	if (syscall(SYS_mount_setattr, l->frame, FMT(name, "l%u", l->n_sealed), 0, &attr,
-		    sizeof attr) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
+	if (seal_layer(l, FMT(name, "l%u", l->n_sealed), e) < 0)
+		return -1;
 	l->sealed_ids[l->n_sealed++] = sb->ids.base;
-	return new_layer(sb, e);
+	if (new_layer(sb, e) == 0)
+		return 0;
+	(void)unmount_at(l, FMT(next, "l%u", l->n_sealed));
+	l->n_sealed--;
+	(void)mount_seal(l->frame, name, false);
+	return -1;
 }
 
 static int reopen_frame(struct sandbox *sb, struct err *e)
