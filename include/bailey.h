@@ -192,7 +192,8 @@ BAILEY_API int bailey_prune(
 BAILEY_API int bailey_remove_sandbox(struct bailey *b, const char *sandbox, uint64_t grace_ms,
 	int force, struct bailey_error *e);
 
-/* Space in use.  kind: "layer" (what a sandbox wrote), "spool" (output kept), "image", "events"; name: id or image. */
+/* Space in use.  kind: "layer" (what a sandbox wrote), "spool" (output kept), "image" (files that images share are counted
+ * with each), "events"; name: id or image.  Returns 1 when fn ended it. */
 typedef int bailey_usage_fn(void *arg, const char *kind, const char *name, uint64_t bytes);
 BAILEY_API int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_error *e);
 
@@ -202,7 +203,8 @@ BAILEY_API int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struc
 BAILEY_API int bailey_connect(
 	struct bailey *b, const char *sandbox, struct bailey_sandbox **ret, struct bailey_error *e);
 
-/* Ends the connection, never the sandbox nor a command.  Command and listener handles of it are freed too. */
+/* Ends the connection, never the sandbox nor a command.  Command and listener handles of it are freed too.  Not from a
+ * callback of the same handle. */
 BAILEY_API void bailey_disconnect(struct bailey_sandbox *s);
 BAILEY_API const char *bailey_sandbox_id(const struct bailey_sandbox *s);
 
@@ -313,8 +315,8 @@ BAILEY_API int bailey_command_wait(struct bailey_command *c, int timeout_ms,
 /* What is known of its end now; never waits. */
 BAILEY_API void bailey_command_result(const struct bailey_command *c, struct bailey_result *ret);
 
-/* Gives bytes to its standard input; returns how many were taken, 0 when none can be at the moment (then dispatch).  Never
- * waits. */
+/* Gives bytes to its standard input; returns how many were taken, 0 when none can be at the moment (then dispatch).  A
+ * command that has ended takes all and reads none.  Never waits. */
 BAILEY_API ssize_t bailey_command_write(
 	struct bailey_command *c, const void *data, size_t n, struct bailey_error *e);
 

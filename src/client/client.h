@@ -113,6 +113,7 @@ struct stream {
 	struct lane lanes[2];
 	struct feed feed;
 	uint64_t progress; /* changes with everything that happens */
+	uint64_t most;     /* bytes that may come; 0: any number */
 	bool linked;
 	bool answered; /* RESULT came */
 	bool over;     /* done() was called */

@@ -363,6 +363,42 @@ static void exec_that_is_ended(void **state)
 	test_stop(&t);
 }
 
+static void script_ended_long_ago(struct peer *p)
+{
+	struct wire_attach m;
+
+	peer_hello(p);
+	peer_expect(p, WIRE_ATTACH);
+	MUST(wire_get_attach(&p->f, &m) && m.command == 3 &&
+		m.flags == (WIRE_ATTACH_FOLLOW | WIRE_ATTACH_NO_OUTPUT));
+	(void)usleep(50000);
+	peer_put(p, command_info, .stream = m.stream, .command = 3, .state = WIRE_STATE_ENDED);
+	(void)usleep(50000);
+	peer_put(p, ended, .stream = m.stream, .status = 4);
+	peer_end(p, m.stream);
+	peer_expect(p, WIRE_ATTACH);
+	peer_put(p, command_info, .stream = p->f.stream, .command = 5, .state = WIRE_STATE_RUNNING);
+	while (peer_read(p))
+		;
+}
+
+/* Asking whether it has ended takes no waiting. */
+static void wait_for_no_time(void **state)
+{
+	struct bailey_result r;
+	struct bailey_error e;
+	struct test t;
+
+	(void)state;
+	test_connect(&t, script_ended_long_ago);
+	assert_int_equal(bailey_wait(t.s, 3, 0, &r, &e), 0);
+	assert_int_equal(r.status, 4);
+	assert_int_equal(bailey_wait(t.s, 5, 0, &r, &e), 1);
+	assert_int_equal(bailey_wait(t.s, 0, 0, &r, &e), -1);
+	assert_string_equal(e.reason, "no_such_command");
+	test_stop(&t);
+}
+
 /* --- errors --- */
 
 static void script_errors(struct peer *p)
@@ -770,6 +806,7 @@ int main(void)
 		cmocka_unit_test(exec_to_a_closed_pipe),
 		cmocka_unit_test(exec_that_does_not_start),
 		cmocka_unit_test(exec_that_is_ended),
+		cmocka_unit_test(wait_for_no_time),
 		cmocka_unit_test(write_within_credit),
 		cmocka_unit_test(write_from_what_cant_be_read),
 		cmocka_unit_test(errno_becomes_a_reason),

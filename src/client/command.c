@@ -17,7 +17,8 @@ struct bailey_command {
 	struct bailey_streams streams;
 	struct bailey_result result;
 	char *name; /* argv[0], or the id: for messages; owned */
-	bool begun, ended, detached, attached, terminal;
+	bool begun, ended, detached, attached;
+	bool told_ended;  /* its end is known to be on its way */
 	int signal_waits; /* to be sent once the id is known */
 };
 
@@ -130,6 +131,7 @@ static int take_info(struct bailey_command *c, const struct wire_frame *f, struc
 	c->result.id = m.command;
 	if (c->attached) {
 		c->begun = m.state != WIRE_STATE_STARTING;
+		c->told_ended = m.state == WIRE_STATE_ENDED;
 		c->result.dropped = m.dropped;
 	}
 	if (c->signal_waits)
@@ -364,7 +366,6 @@ int command_exec(struct bailey_sandbox *s, const struct bailey_exec_options *giv
 	if (!c)
 		return err_set(e, R_NO_MEMORY, ENOMEM, "run '%.64s'", o.argv[0]);
 	c->detached = o.flags & BAILEY_DETACHED;
-	c->terminal = o.flags & BAILEY_TERMINAL;
 	if (open_streams(c, o.flags & BAILEY_STDIN, e) < 0 || send_run(c, &o, &args, &m, e) < 0 ||
 		stream_pump(&c->st, e) < 0 || conn_flush(s, e) < 0 ||
 		(c->detached && wait_detached(c, e) < 0)) {
@@ -461,11 +462,15 @@ static int command_failed(struct bailey_command *c, struct err *e)
 
 int command_wait(struct bailey_command *c, int timeout_ms, struct bailey_result *ret, struct err *e)
 {
-	const uint64_t until = boottime_ms() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
+	uint64_t until = boottime_ms() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0);
 
-	/* the start has a time-out, a running command has none */
-	if (!c->begun && !c->st.over && timeout_ms < 0 && command_started(c, e) < 0)
+	/* the start has a time-out, a running command has none; a command by its id may have ended long ago, and even who
+	 * doesn't want to wait is told so */
+	if (!c->begun && !c->st.over && (timeout_ms < 0 || c->attached) &&
+		command_started(c, e) < 0)
 		return -1;
+	if (c->told_ended && timeout_ms >= 0)
+		until += c->st.conn->timeout_ms;
 	while (!c->st.over) {
 		const uint64_t now = boottime_ms();
 
@@ -519,6 +524,11 @@ static int command_write(
 {
 	if (c->st.conn->broken.reason != REASON_NONE)
 		return err_set(e, c->st.conn->broken.reason, 0, "write to '%.256s'", c->name);
+	/* nobody reads any more: as with a program that reads a part of its input and is content */
+	if (c->ended || c->st.over) {
+		*ret = n;
+		return 0;
+	}
 	if (!c->st.feed.open || c->st.feed.source.fd >= 0)
 		return err_set(e, R_BAD_VALUE, 0,
 			"write to '%.256s': it has no standard input of this program's", c->name);

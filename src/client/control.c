@@ -39,6 +39,7 @@ int control_inspect(struct bailey_sandbox *s, bailey_value_fn *fn, void *arg, st
 	if (conn_check(s, e) < 0)
 		return -1;
 	r.p.pieces = (struct pieces){ .kind = PIECES_LINES, .each = take_value, .arg = &r };
+	r.p.st.most = CLIENT_MAX_META;
 	stream_begin(s, &r.p.st, &pieces_ops);
 	m.stream = r.p.st.number;
 	if (conn_put(s, inspect, &m, e) == 0 &&

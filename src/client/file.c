@@ -108,6 +108,7 @@ struct entries {
 	struct pieces_stream p;
 	bailey_entry_fn *fn;
 	void *arg;
+	uint32_t left; /* entries that may come */
 	bool search, text;
 };
 
@@ -153,6 +154,8 @@ static int take_entry(void *arg, uint8_t *p, size_t n, struct err *e)
 	struct entry_text text;
 	struct bailey_entry entry;
 
+	if (!l->left--)
+		return err_set(e, R_WIRE_MALFORMED, 0, "read an answer: more than was asked for");
 	if (entry_parse(p, n, l->search, &text, &entry, e) < 0)
 		return -1;
 	if (l->text) {
@@ -197,6 +200,7 @@ int bailey_list(struct bailey_sandbox *s, const char *path, uint32_t max, bailey
 	l.p.pieces = entry_pieces(&l);
 	if (file_begin(s, &l.p.st, &pieces_ops, path, &err) < 0)
 		return client_fail(e, &err);
+	l.left = m.max;
 	m.stream = l.p.st.number;
 	m.rest = (const uint8_t *)path;
 	m.rest_len = (uint32_t)strlen(path);
@@ -242,6 +246,7 @@ int bailey_search(struct bailey_sandbox *s, const struct bailey_search_options *
 		return client_fail(e, &err);
 	l.p.pieces = entry_pieces(&l);
 	l.text = o.text && *o.text;
+	l.left = o.max ? o.max : DEFAULT_MATCHES;
 	if (file_begin(s, &l.p.st, &pieces_ops, o.path, &err) < 0)
 		return client_fail(e, &err);
 	if (send_search(s, l.p.st.number, &o, &err) == 0)
@@ -289,6 +294,7 @@ int bailey_read_to(struct bailey_sandbox *s, const char *path, uint64_t offset, 
 
 	if (file_begin(s, &st, &plain_ops, path, &err) < 0)
 		return client_fail(e, &err);
+	st.most = length;
 	if (stream_sink(&st, 0, fd, &err) == 0 && put_read(&st, path, offset, length, &err) == 0 &&
 		stream_wait(&st, false, "read", path, &err) == 0 &&
 		sink_failed(&st, path, &err) == 0 && bytes_missing(&st, path, &err) == 0)

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "client/client.h"
 #include "client/control.h"
+#include "image/image.h"
 
 enum { AT_ONCE = 64, MAX_SANDBOXES = 65536 };
 
@@ -241,14 +242,17 @@ int bailey_prune(
 	int r = read_entries(b, &l, &err);
 
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
-		bool lost, wanted;
+		bool lost, dead;
 
 		fill_info(&info, &l.v[i].r, true);
-		lost = streq(info.state, "lost") && !record_owner_lives(&l.v[i].r);
-		wanted = lost || (stopped && streq(info.state, "stopped"));
-		if (!wanted || (fn && fn(arg, &info)))
+		lost = streq(info.state, "lost");
+		dead = lost && !record_owner_lives(&l.v[i].r);
+		/* an engine that lives and is silent is left alone */
+		if (!dead && !(info.live && (lost || (stopped && streq(info.state, "stopped")))))
 			continue;
-		r = lost ? run_remove(l.sandboxes, &l.v[i].r, &err)
+		if (fn && fn(arg, &info))
+			continue;
+		r = dead ? run_remove(l.sandboxes, &l.v[i].r, &err)
 			 : remove_live(&l, info.id, 0, true, &err);
 	}
 	if (r == 0)
@@ -334,6 +338,29 @@ static uint64_t dir_bytes(int at, const char *path)
 	return bytes;
 }
 
+/* What isn't an image, and one that goes meanwhile, is passed over. */
+static int each_image(const struct bailey *b, bailey_usage_fn *fn, void *arg)
+{
+	_cleanup_free_ char *path = xasprintf("%s/images/refs", b->home);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (!dir) {
+		(void)close_fd(fd);
+		return 0;
+	}
+	while (r == 0 && (d = readdir(dir))) {
+		_cleanup_err_ struct err ignored = ERR_INIT;
+		_cleanup_image_ struct image i;
+
+		image_init(&i);
+		if (*d->d_name != '.' && image_read(fd, d->d_name, &i, &ignored) == 0)
+			r = fn(arg, "image", d->d_name, i.size_bytes) != 0;
+	}
+	return r;
+}
+
 int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_error *e)
 {
 	_cleanup_(entries_done) struct entries l = { .sandboxes = -1 };
@@ -354,5 +381,7 @@ int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_er
 	if (r == 0 && l.sandboxes >= 0 &&
 		fstatat(l.sandboxes, "events", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		r = fn(arg, "events", "", (uint64_t)st.st_blocks * 512) != 0;
+	if (r == 0)
+		r = each_image(b, fn, arg);
 	return client_give(r, e, &err);
 }

@@ -5,13 +5,17 @@
 #include "client/client.h"
 #include "client/command.h"
 
-enum { MAX_ARGS = 4096 };
+enum {
+	MAX_ARGS = 4096,
+	MAX_COMMANDS = 1 << 16,
+};
 
 struct ps_request {
 	struct stream st;
 	bailey_command_fn *fn;
 	void *arg;
 	bool ended;
+	unsigned seen;
 	/* for kill: the ids of those that run */
 	uint32_t *ids;
 	size_t n_ids, cap_ids;
@@ -83,6 +87,9 @@ static int ps_frame(struct stream *st, const struct wire_frame *f, struct err *e
 	if (f->type != WIRE_COMMAND_INFO || !wire_get_command_info(f, &m))
 		return err_set(e, R_WIRE_MALFORMED, 0, "read what the engine of '%s' says: %s",
 			st->conn->id, wire_type_name(f->type));
+	if (r->seen++ >= MAX_COMMANDS)
+		return err_set(
+			e, R_WIRE_MALFORMED, 0, "list commands of '%s': no end", st->conn->id);
 	if (r->ended)
 		return 0;
 	if (!r->fn)

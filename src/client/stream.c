@@ -263,6 +263,9 @@ int stream_data(struct stream *st, unsigned lane, const uint8_t *p, size_t n, st
 	if (l->eof || n > l->limit - l->received)
 		return err_set(e, R_WIRE_MALFORMED, 0, "read what the engine of '%s' says: data %s",
 			st->conn->id, l->eof ? "behind their end" : "beyond what was allowed");
+	if (st->most && n > st->most - l->received)
+		return err_set(e, R_WIRE_MALFORMED, 0,
+			"read what the engine of '%s' says: more than was asked for", st->conn->id);
 	l->received += n;
 	if (l->closed || st->paused || (l->sink.fd < 0 && !st->ops->data))
 		return credit(st, lane, all, e);

@@ -273,6 +273,35 @@ static void reads_no_more_than_asked(void **state)
 	test_stop(&t);
 }
 
+static void script_endless(struct peer *p)
+{
+	uint8_t record[64];
+	size_t n = 0;
+
+	peer_hello(p);
+	MUST(peer_read(p));
+	put_record(record, &n, "x", "", 0100644);
+	for (;;)
+		peer_data(p, p->f.stream, record, n);
+}
+
+static void lists_have_an_end(void **state)
+{
+	char text[512] = "";
+	struct bailey_error e;
+	struct test t;
+
+	(void)state;
+	test_connect(&t, script_endless);
+	assert_int_equal(bailey_list(t.s, "/d", 5, see_entry, text, &e), -1);
+	assert_string_equal(e.reason, "wire_malformed");
+	test_stop(&t);
+	test_connect(&t, script_endless);
+	assert_int_equal(bailey_inspect(t.s, NULL, NULL, &e), -1);
+	assert_string_equal(e.reason, "wire_malformed");
+	test_stop(&t);
+}
+
 /* --- the sandbox --- */
 
 static void script_facts(struct peer *p)
@@ -561,6 +590,7 @@ int main(void)
 		cmocka_unit_test(lists_and_matches),
 		cmocka_unit_test(names_that_lead_out),
 		cmocka_unit_test(reads_no_more_than_asked),
+		cmocka_unit_test(lists_have_an_end),
 		cmocka_unit_test(facts_of_a_sandbox),
 		cmocka_unit_test(changes_come_by_a_pipe),
 		cmocka_unit_test(a_fork_has_an_id),

@@ -1,14 +1,9 @@
 /* Owns `df`.  Called by main.c. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/str.h"
-#include "base/sys.h"
 #include "door/cli/live.h"
 #include "door/cli/verb.h"
-#include "image/image.h"
 
 struct df {
 	const struct options *o;
@@ -56,29 +51,6 @@ static int take_usage(void *arg, const char *kind, const char *name, uint64_t by
 	return 0;
 }
 
-/* Files that images share are counted with each of them. */
-static void put_images(struct df *d)
-{
-	_cleanup_free_ char *path = xasprintf("%s/images/refs", bailey_home(d->l->home));
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-
-	if (!dir) {
-		(void)close_fd(fd);
-		return;
-	}
-	while ((entry = readdir(dir))) {
-		_cleanup_err_ struct err ignored = ERR_INIT;
-		_cleanup_image_ struct image i;
-
-		image_init(&i);
-		/* anything that isn't one, and one that goes meanwhile */
-		if (*entry->d_name != '.' && image_read(fd, entry->d_name, &i, &ignored) == 0)
-			put_row(d, "image", NULL, entry->d_name, i.size_bytes);
-	}
-}
-
 int verb_df(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_live_ struct live l = { NULL, NULL };
@@ -97,7 +69,6 @@ int verb_df(struct options *o, int argc, char **argv, struct err *e)
 		json_array_begin(&d.json, NULL);
 	if (live_give(bailey_df(l.home, take_usage, &d, &failure), &failure, e) < 0)
 		return -1;
-	put_images(&d);
 	if (o->json) {
 		json_array_end(&d.json);
 		buf_puts(&out, "\n");
