@@ -14,7 +14,7 @@ root=$(cd "$here/../.." && pwd)
 . "$here/../lib/host.sh"
 . "$here/../lib/user.sh"
 
-T='' image='' tool_path='' docker_pid='' registry_pid='' build_pid=''
+T='' tool_path='' docker_pid='' registry_pid='' build_pid=''
 
 end_daemon() { # PID
 	[ -n "$1" ] || return 0
@@ -44,7 +44,7 @@ have() { # NAME PROGRAM...
 }
 
 image() { # WORD...
-	try env PATH="${tool_path:-$PATH}" "$image" "$@"
+	try env PATH="${tool_path:-$PATH}" "$BAILEY" image "$@"
 }
 
 # `bailey image` refuses with this reason, in both forms.
@@ -82,7 +82,7 @@ $(left)"
 }
 
 field() { # IMAGE KEY
-	"$image" inspect "$1" | sed -n "s/^$2  *//p"
+	"$BAILEY" image inspect "$1" | sed -n "s/^$2  *//p"
 }
 
 tree_of() { # IMAGE
@@ -118,9 +118,9 @@ forms() {
 	image_out plain 'a tar' import "$T/forms.tar" --name plain
 	image_out packed 'gzip' import --name packed "$T/forms.tar.gz"
 	image_out zpacked 'zstd' import "$T/forms.tar.zst" --name=zpacked
-	"$image" import --name piped - <"$T/forms.tar" >"$T/out" 2>"$T/err" || true
+	"$BAILEY" image import --name piped - <"$T/forms.tar" >"$T/out" 2>"$T/err" || true
 	is 'standard input' piped "$(cat "$T/out")"
-	(tail -c +1 "$T/forms.tar.gz" | "$image" import --name piped2 -) >"$T/out" 2>"$T/err" || true
+	(tail -c +1 "$T/forms.tar.gz" | "$BAILEY" image import --name piped2 -) >"$T/out" 2>"$T/err" || true
 	is 'a pipe' piped2 "$(cat "$T/out")"
 	for f in packed zpacked piped piped2; do
 		is "the same image from $f" "$(field plain id)" "$(field $f id)"
@@ -143,7 +143,7 @@ forms() {
 	image_reason image_not_found 'rm of none' rm none
 	image_reason bad_value 'a name with a slash' import "$tree" --name a/b
 	image_reason bad_value "the name 'host'" import "$tree" --name host
-	image_reason bad_value 'no name at all' import "$T/forms/etc/../" --name ''
+	image_reason value_out_of_range 'no name at all' import "$T/forms/etc/../" --name ''
 	mkdir "$T/odd"
 	touch "$T/odd/file"
 	image_reason image_invalid 'a directory that is no root' import "$T/odd"
@@ -249,7 +249,7 @@ races() {
 	local p i bad=0 pids=()
 	slow_tar "$T/slow.tar"
 	for i in 1 2 3 4; do
-		"$image" import "$T/slow.tar" --name "race$i" >/dev/null 2>"$T/race$i.err" &
+		"$BAILEY" image import "$T/slow.tar" --name "race$i" >/dev/null 2>"$T/race$i.err" &
 		pids+=($!)
 	done
 	for p in "${pids[@]}"; do
@@ -259,9 +259,9 @@ races() {
 	holds 'make one tree' store_is_clean 1
 	pids=()
 	for i in 1 2 3 4; do
-		"$image" rm "race$i" >/dev/null 2>&1 &
+		"$BAILEY" image rm "race$i" >/dev/null 2>&1 &
 		pids+=($!)
-		"$image" import "$T/slow.tar" --name "again$i" >/dev/null 2>&1 &
+		"$BAILEY" image import "$T/slow.tar" --name "again$i" >/dev/null 2>&1 &
 		pids+=($!)
 	done
 	bad=0
@@ -273,7 +273,7 @@ races() {
 	image rm again1 again2 again3 again4
 	holds 'and go' store_is_clean 0
 	for i in 1 2 3 4 5 6; do
-		"$image" import "$T/slow.tar" --name killed >/dev/null 2>&1 &
+		"$BAILEY" image import "$T/slow.tar" --name killed >/dev/null 2>&1 &
 		p=$!
 		sleep "0.0$i"
 		kill -KILL $p 2>/dev/null || true
@@ -305,10 +305,10 @@ full_disk() {
 	try in_private_mounts '
 		mounter tmpfs "$1" size=3m
 		export BAILEY_HOME=$1
-		"$image" import "$2" --name full && exit 1
+		"$BAILEY" image import "$2" --name full && exit 1
 		[ -z "$(ls -A "$1/images/tmp" "$1/images/trees" "$1/images/refs" | grep -v :)" ] || exit 2
 		rm "$2/bin/large"
-		"$image" import "$2" --name fits' "$T/tiny" "$T/big"
+		"$BAILEY" image import "$2" --name fits' "$T/tiny" "$T/big"
 	like 'a full disk is said' '*disk_full*' "$(cat "$T/err")"
 	is 'a full disk leaves nothing, and what fits comes in' '0 fits' "$rc $(cat "$T/out")"
 }
@@ -378,7 +378,7 @@ list_modes() { # IMAGE
 # mmdebstrap takes longest: it works beside the first topics, in a home of its own.
 begin_build() {
 	command -v mmdebstrap >/dev/null 2>&1 || return 0
-	BAILEY_HOME=$T/home2 "$image" build --debian bookworm >"$T/build.out" 2>"$T/build.err" \
+	BAILEY_HOME=$T/home2 "$BAILEY" image build --debian bookworm >"$T/build.out" 2>"$T/build.err" \
 		</dev/null &
 	build_pid=$!
 }
@@ -403,8 +403,24 @@ built() {
 	start "$BAILEY" run --image debian-bookworm -- sleep 60
 	until_true 100 eval '[ -n "$(pgrep -P $bg)" ]' || true
 	image_reason busy 'rm of an image in use' rm debian-bookworm
-	image_out 'name*debian-bookworm*' 'it is still there' inspect debian-bookworm
 	{ stop_all && wait "$bg"; } 2>/dev/null || true
+	lives
+	image_out 'name*debian-bookworm*' 'it is still there' inspect debian-bookworm
+}
+
+# The image under a sandbox that stays.
+lives() {
+	local id
+	bailey create --user 0 --image debian-bookworm
+	id=$(cat "$T/out")
+	expect_out 'PRETTY_NAME="Debian*' 'a sandbox that lives has it' -- \
+		exec "$id" -- head -n 1 /etc/os-release
+	expect_rc 0 'its root can be written to' -- exec "$id" -- \
+		sh -c 'echo changed >/etc/issue && rm /etc/debian_version'
+	image_reason busy 'rm of the image of a sandbox' rm debian-bookworm
+	is 'the image is as it was' 1 "$(grep -c Debian "$(tree_of debian-bookworm)/etc/issue")"
+	expect_out "D etc/debian_version*M etc/issue*" 'what differs from the image' -- diff "$id"
+	expect_rc 0 'the sandbox goes' -- rm "$id"
 }
 
 # What the others begin with; that it is missing was said where it was to be made.
@@ -469,8 +485,8 @@ saved_as_user() {
 	# shellcheck disable=SC2016 # expanded by the shell inside
 	run_as_user bash -c '
 		export BAILEY_HOME=$PWD/home
-		build/stage/libexec/bailey/bailey-image import saved.tar &&
-			build/stage/libexec/bailey/bailey-image inspect made:1 | grep ids_kept &&
+		"$BAILEY" image import saved.tar &&
+			"$BAILEY" image inspect made:1 | grep ids_kept &&
 			exec "$BAILEY" run --image made:1' >"$T/out" 2>"$T/err" </dev/null || true
 	is 'docker save, as a normal user' 'made:1 ids_kept no made' "$(xargs <"$T/out")$(cat "$T/err")"
 }
@@ -573,9 +589,6 @@ missing_tools() {
 main() {
 	local topics topic at
 	find_bailey
-	# what `bailey image` runs
-	image=$(realpath "$(dirname "$BAILEY")/../libexec/bailey/bailey-image")
-	export image
 	T=$(mktemp -d /var/tmp/bailey-images.XXXXXX)
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
