@@ -34,13 +34,16 @@ int engine_env_fill(struct engine_env *ret, char **ret_guest, struct err *e)
 	return 0;
 }
 
-static int open_engine(
-	const struct engine_ops *ops, char **ret_guest, struct engine **ret, struct err *e)
+/* With the place of sessions: what they leave in hierarchies that a run does not use is swept too. */
+static int open_engine(const struct engine_ops *ops, char **ret_guest, char **ret_runs,
+	struct engine **ret, struct err *e)
 {
+	_cleanup_free_ char *home = NULL;
 	struct engine_env env;
 
-	if (engine_env_fill(&env, ret_guest, e) < 0)
+	if (engine_env_fill(&env, ret_guest, e) < 0 || home_path(&home, e) < 0)
 		return -1;
+	env.runs = *ret_runs = xasprintf("%s/sandbox/runs", home);
 	return ops->open(ret, &env, e);
 }
 
@@ -98,7 +101,7 @@ static int run_verb(struct engine *engine, const struct engine_ops *ops, const c
 int engine_main(const struct engine_ops *ops, int argc, char **argv)
 {
 	_cleanup_err_ struct err e = ERR_INIT;
-	_cleanup_free_ char *guest = NULL;
+	_cleanup_free_ char *guest = NULL, *runs = NULL;
 	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct engine *engine = NULL;
 	int status = -1;
@@ -110,7 +113,7 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep|run\n", ops->name);
 		return EXIT_USAGE;
 	}
-	if (open_engine(ops, &guest, &engine, &e) == 0)
+	if (open_engine(ops, &guest, &runs, &engine, &e) == 0)
 		status = run_verb(engine, ops, argv[1], &out, &e);
 	if (status >= 0 && out.len && write_all(STDOUT_FILENO, out.data, out.len) < 0)
 		status = err_set(&e, R_OUTPUT_FAILED, errno, "write to standard output");
