@@ -123,6 +123,31 @@ static void test_end_of_flags(void **state)
 	done(&p);
 }
 
+static void test_flags_before_a_command(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	PARSE(&p, VERB_EXEC, "--json", "box", "--detach", "ls", "--json", "-i");
+	assert_int_equal(p.result, 0);
+	assert_true(p.o.json && p.o.detach && !p.o.interactive);
+	assert_int_equal(p.argc - p.rest, 4);
+	assert_string_equal(p.argv[p.rest], "box");
+	assert_string_equal(p.argv[p.rest + 1], "ls");
+	done(&p);
+	PARSE(&p, VERB_EXEC, "box", "-i", "--", "--json");
+	assert_int_equal(p.result, 0);
+	assert_true(p.o.interactive && !p.o.json);
+	assert_string_equal(p.argv[p.rest], "box");
+	assert_string_equal(p.argv[p.rest + 1], "--json");
+	done(&p);
+	PARSE(&p, VERB_CREATE, "--keep", "ls", "--json");
+	assert_int_equal(p.result, 0);
+	assert_true(p.o.keep && !p.o.json);
+	assert_int_equal(p.argc - p.rest, 2);
+	done(&p);
+}
+
 static void test_flags_between(void **state)
 {
 	_cleanup_options_ struct options o;
@@ -283,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_forms),
 		cmocka_unit_test(test_end_of_flags),
+		cmocka_unit_test(test_flags_before_a_command),
 		cmocka_unit_test(test_flags_between),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_list_maximum),
