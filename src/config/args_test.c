@@ -17,17 +17,18 @@
 struct parsed {
 	struct options o;
 	struct err e;
-	char *argv[MAX_WORDS + 1];
+	char *argv[MAX_WORDS + 1], *own[MAX_WORDS]; /* parsing moves the words of argv */
 	int argc, rest, result;
 };
 
 static void parse(struct parsed *p, enum verb v, const char *const *words)
 {
 	memset(p, 0, sizeof *p);
-	p->argv[p->argc++] = xstrdup(op_table[v].name);
+	p->argv[0] = p->own[0] = xstrdup(op_table[v].name);
+	p->argc++;
 	while (words[p->argc - 1]) {
 		assert_true(p->argc < MAX_WORDS);
-		p->argv[p->argc] = xstrdup(words[p->argc - 1]);
+		p->argv[p->argc] = p->own[p->argc] = xstrdup(words[p->argc - 1]);
 		p->argc++;
 	}
 	options_init(&p->o);
@@ -37,8 +38,7 @@ static void parse(struct parsed *p, enum verb v, const char *const *words)
 static void done(struct parsed *p)
 {
 	for (int i = 0; i < p->argc; i++)
-		if (p->argv[i])
-			free(p->argv[i]);
+		free(p->own[i]);
 	options_done(&p->o);
 	err_done(&p->e);
 }
