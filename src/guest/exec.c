@@ -156,7 +156,7 @@ static void not_started(struct stream *s, uint32_t error)
 /* One end for us, without waiting, one for the command. */
 static long make_pipe(int *ours, int *theirs, bool we_write)
 {
-	int ends[2];
+	int ends[2] = { -1, -1 };
 	long r = sys2(SYS_pipe2, ends, O_CLOEXEC);
 
 	if (r < 0)

@@ -312,33 +312,10 @@ static void spend(struct play *p, int64_t *most, ssize_t n)
 		play_hang_up(p);
 }
 
-/* Reads when the guest doesn't take more: it may be waiting for us.  What reading has to send then is queued behind. */
-void play_send(struct play *p, const void *bytes, size_t n)
+static void queue(struct play *p, const void *bytes, size_t n)
 {
-	size_t at = 0;
-
 	p->out.max = 64u << 20;
 	assert_true(buf_add(&p->out, bytes, n));
-	if (p->sending)
-		return;
-	p->sending = true;
-	while (p->fd >= 0 && at < p->out.len) {
-		ssize_t w = send(p->fd, p->out.data + at, allowed(p->may_send, p->out.len - at),
-			MSG_NOSIGNAL | MSG_DONTWAIT);
-		struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN | POLLOUT };
-
-		if (w >= 0) {
-			at += (size_t)w;
-			spend(p, &p->may_send, w);
-			continue;
-		}
-		if (errno == EAGAIN)
-			assert_true(poll(&poll_fd, 1, PLAY_WAIT_MS) > 0);
-		if (errno != EAGAIN || poll_fd.revents & POLLIN)
-			(void)play_read(p, 0);
-	}
-	buf_clear(&p->out);
-	p->sending = false;
 }
 
 /* --- what arrives --- */
@@ -363,6 +340,8 @@ static void take_data(struct play *p, const struct wire_frame *f)
 	unsigned lane = f->stream & (uint32_t)WIRE_STDERR ? 1u : 0u;
 	struct seen *s = play_seen(p, f->stream & ~(uint32_t)WIRE_STDERR);
 	struct buf *b = &s->data[lane];
+	struct wire_ack m = { .stream = f->stream };
+	uint8_t out[64];
 
 	assert_false(s->eof[lane] && f->length);
 	assert_true(f->length > 0);
@@ -370,9 +349,9 @@ static void take_data(struct play *p, const struct wire_frame *f)
 	b->max = 1u << 30;
 	assert_true(buf_add(b, f->body, f->length));
 	if (!s->hold && b->len + WIRE_WINDOW - s->granted[lane] >= 65536) {
-		s->granted[lane] = b->len + WIRE_WINDOW;
-		PLAY_SEND(
-			p, ack, .stream = f->stream, .received = b->len, .limit = s->granted[lane]);
+		m.limit = s->granted[lane] = b->len + WIRE_WINDOW;
+		m.received = b->len;
+		queue(p, out, wire_put_ack(out, sizeof out, &m));
 	}
 }
 
@@ -468,7 +447,7 @@ static void take_frame(struct play *p, const struct wire_frame *f)
 	}
 }
 
-bool play_read(struct play *p, int ms)
+static bool receive(struct play *p, int ms)
 {
 	struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN };
 	struct wire_frame f;
@@ -497,6 +476,46 @@ bool play_read(struct play *p, int ms)
 	memmove(p->in.data, p->in.data + at, p->in.len);
 	spend(p, &p->may_read, n);
 	return p->fd >= 0;
+}
+
+/* Sends what is queued; reads when the guest doesn't take more, since it may be waiting for us. */
+static void flush(struct play *p)
+{
+	size_t at = 0;
+
+	while (p->fd >= 0 && at < p->out.len) {
+		ssize_t w = send(p->fd, p->out.data + at, allowed(p->may_send, p->out.len - at),
+			MSG_NOSIGNAL | MSG_DONTWAIT);
+		struct pollfd poll_fd = { .fd = p->fd, .events = POLLIN | POLLOUT };
+
+		if (w >= 0) {
+			at += (size_t)w;
+			spend(p, &p->may_send, w);
+			continue;
+		}
+		/* broken from the other side, which reading tells */
+		if (errno != EAGAIN)
+			poll_fd.revents = POLLIN;
+		else
+			assert_true(poll(&poll_fd, 1, PLAY_WAIT_MS) > 0);
+		if (poll_fd.revents & POLLIN)
+			(void)receive(p, 0);
+	}
+	buf_clear(&p->out);
+}
+
+void play_send(struct play *p, const void *bytes, size_t n)
+{
+	queue(p, bytes, n);
+	flush(p);
+}
+
+bool play_read(struct play *p, int ms)
+{
+	bool r = receive(p, ms);
+
+	flush(p);
+	return r && p->fd >= 0;
 }
 
 #define UNTIL(condition) \

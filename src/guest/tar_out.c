@@ -259,9 +259,10 @@ static uint32_t next_entry(struct packing *k)
 {
 	const struct walk_entry *e;
 	uint32_t error = 0, n, top = (uint32_t)text_len(k->top);
+	enum walk_step what = k->walking ? walk_next(&k->walk, &e, &error) : WALK_END;
 	struct stat st;
 
-	switch (k->walking ? walk_next(&k->walk, &e, &error) : WALK_END) {
+	switch (what) {
 	case WALK_LEFT:
 		return 0;
 	case WALK_FAILED:

@@ -20,7 +20,7 @@ static long take(struct walk *w, int dir, const struct stat *st)
 
 long walk_begin(struct walk *w, int dir)
 {
-	struct stat st;
+	struct stat st = { .st_dev = 0 };
 	long r = sys2(SYS_fstat, dir, &st);
 
 	w->depth = w->path_len = 0;
@@ -52,7 +52,7 @@ void walk_rewind(struct walk *w)
 static long leave(struct walk *w)
 {
 	const struct walk_level *up = &w->above[w->depth - 1];
-	struct stat st;
+	struct stat st = { .st_dev = 0 };
 	long fd = up->fd, r;
 
 	if (fd < 0)
@@ -124,7 +124,7 @@ long walk_enter(struct walk *w, const char *name)
 {
 	struct walk_level *up = &w->above[w->depth];
 	size_t n = text_len(name);
-	struct stat st;
+	struct stat st = { .st_dev = 0 };
 	long fd, r;
 
 	if (w->depth == WALK_DEPTH || w->path_len + n + 2 > sizeof w->path)
