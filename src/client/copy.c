@@ -52,7 +52,7 @@ static void count(struct bailey_copied *ret, const struct tree_counts *c)
 	if (!ret)
 		return;
 	memset(ret, 0, sizeof *ret);
-	ret->entries = c->files + c->dirs + c->symlinks + c->hardlinks + c->fifos;
+	ret->entries = c->files + c->dirs + c->symlinks + c->hardlinks;
 	ret->bytes = c->bytes;
 	ret->skipped = c->skipped;
 	ret->changed = c->changed;
@@ -140,7 +140,7 @@ static int copy_in(struct bailey_sandbox *s, const char *host, const char *path,
 	_cleanup_tree_reader_ struct tree_reader *reader = NULL;
 	_cleanup_(place_done) struct place from = { NULL, NULL }, to = { NULL, NULL };
 	_cleanup_close_ int dir = -1;
-	struct tree_read_options o = { .flags = 0 };
+	struct tree_read_options o = { .max_entries = 0 };
 	_cleanup_free_ char *real = flags & BAILEY_COPY_FOLLOW ? realpath(host, NULL) : NULL;
 	const char *name;
 

@@ -26,26 +26,31 @@ static int count_entry(struct tree_writer *w, struct err *e)
 
 /* --- what is there --- */
 
+static uint64_t hash_on(uint64_t h, char c)
+{
+	return (h ^ (unsigned char)c) * 0x100000001b3u;
+}
+
 /* Dry run: a path is gone when it or a directory above it would have been removed. */
 static bool is_gone(const struct tree_writer *w)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = w->seed;
 
 	for (const char *p = w->path;; p++) {
 		if ((!*p || *p == '/') && tree_set_has(&w->gone, h | 1))
 			return true;
 		if (!*p)
 			return false;
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+		h = hash_on(h, *p);
 	}
 }
 
 static int note_gone(struct tree_writer *w, struct err *e)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = w->seed;
 
 	for (const char *p = w->path; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+		h = hash_on(h, *p);
 	return tree_set_add(&w->gone, h | 1, e);
 }
 
@@ -270,8 +275,6 @@ static int add_late(struct tree_writer *w, const struct stat *st, bool merged, s
 	*d = (struct late_dir){ .key = tree_inode_key(st),
 		.mtime_ns = a->mtime_ns,
 		.mode = a->mode,
-		.uid = a->uid,
-		.gid = a->gid,
 		.size = (uint32_t)size,
 		.merged = merged };
 	memcpy(d->path, w->path, n);
@@ -329,7 +332,6 @@ static int finish_dir(struct tree_writer *w, const struct late_dir *d, struct er
 	_cleanup_close_ int fd =
 		tree_open_beneath(w->root, d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_timespec(d->mtime_ns) };
-	bool set_ids = w->o.flags & TREE_SET_IDS;
 	struct stat st;
 	mode_t mode;
 
@@ -339,10 +341,8 @@ static int finish_dir(struct tree_writer *w, const struct late_dir *d, struct er
 		return 0;
 	if (fd < 0)
 		return may_stay(d) ? 0 : tree_failed(e, errno, "open", d->path);
-	if ((w->o.flags & TREE_OWNERS) && fchown(fd, d->uid, d->gid) < 0)
-		return tree_failed(e, errno, "set the owner of", d->path);
 	/* a set-group-id bit that the directory above handed down stays */
-	mode = (d->mode & (set_ids ? 07777 : 01777)) | (st.st_mode & S_ISGID);
+	mode = (d->mode & 01777) | (st.st_mode & S_ISGID);
 	if ((fchmod(fd, mode) < 0 || futimens(fd, times) < 0) && !may_stay(d))
 		return tree_failed(e, errno, "set the mode of", d->path);
 	return 0;

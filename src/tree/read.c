@@ -1,4 +1,4 @@
-/* Owns the reading of a tree as an archive.  Called by `cp`, by whoever exports a tree, and for the changes of an overlay.
+/* Owns the reading of a tree as an archive.  Called by `cp`.
  *
  * Must hold, whoever writes in the tree meanwhile: directories are opened one part at a time and never through a link; a file's
  * type is what its descriptor says, its size is fixed when its header is made (then padded with zeros or cut); nothing that could
@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
-#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -109,20 +107,11 @@ static int count_entry(struct tree_reader *r, struct err *e)
 	return 0;
 }
 
-/* What a header can say; nobody's else. */
-static uint32_t id_of(uint32_t id)
-{
-	return id <= ARCHIVE_MAX_ID ? id : 65534;
-}
-
 static int put(struct tree_reader *r, enum archive_type type, const struct stat *st,
 	const char *link, uint32_t n_ranges, struct err *e)
 {
-	bool ids = r->o.flags & TREE_READ_IDS;
 	const struct archive_entry a = { .type = type,
 		.mode = st->st_mode & 07777,
-		.uid = id_of(ids ? st->st_uid : r->o.uid),
-		.gid = id_of(ids ? st->st_gid : r->o.gid),
 		.size = type == ARCHIVE_FILE ? (uint64_t)st->st_size : 0,
 		.mtime_ns = time_of(st),
 		.name = r->path,
@@ -144,7 +133,7 @@ static uint32_t find_ranges(struct tree_reader *r, const struct stat *st)
 	off_t size = st->st_size, at = 0;
 	uint32_t n = 0;
 
-	if (r->o.flags & TREE_READ_NO_HOLES || st->st_blocks * 512 >= size)
+	if (st->st_blocks * 512 >= size)
 		return 0;
 	while (at < size && n < ARCHIVE_MAX_RANGES - 1) {
 		off_t from = lseek(r->fd, at, SEEK_DATA), to;
@@ -244,14 +233,6 @@ static int read_link(struct tree_reader *r, int dirfd, const char *name, struct 
 	return put(r, ARCHIVE_SYMLINK, &st, r->target, 0, e);
 }
 
-static bool is_opaque(int fd)
-{
-	char v;
-
-	return (fgetxattr(fd, "trusted.overlay.opaque", &v, 1) == 1 && v == 'y') ||
-		(fgetxattr(fd, "user.overlay.opaque", &v, 1) == 1 && v == 'y');
-}
-
 static int read_dir(struct tree_reader *r, int dirfd, const char *name, struct err *e)
 {
 	size_t len = streq(r->path, ".") ? 0 : strlen(r->path);
@@ -270,31 +251,8 @@ static int read_dir(struct tree_reader *r, int dirfd, const char *name, struct e
 				  "the tree is deeper than %d directories", ARCHIVE_MAX_DEPTH)
 			: tree_failed(e, errno, "open", r->path);
 	tree_walk_top(&r->walk)->len = len;
-	tree_walk_top(&r->walk)->flag = r->o.flags & TREE_READ_OVERLAY && is_opaque(fd);
 	r->counts.dirs++;
 	return put(r, ARCHIVE_DIR, &st, NULL, 0, e);
-}
-
-/* An overlay's whiteout is a character device 0:0. */
-static int read_special(struct tree_reader *r, int dirfd, const char *name, struct err *e)
-{
-	size_t n = strlen(name), at = strlen(r->path) - n;
-	struct stat st;
-
-	if (!(r->o.flags & TREE_READ_OVERLAY) ||
-		fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISCHR(st.st_mode) ||
-		st.st_rdev != makedev(0, 0)) {
-		r->counts.skipped++;
-		return 0;
-	}
-	if (n + 4 > ARCHIVE_MAX_PART || at + n + 4 > ARCHIVE_MAX_NAME)
-		return tree_failed(e, ENAMETOOLONG, "write to an archive the removal of", r->path);
-	memmove(r->path + at + 4, name, n + 1);
-	memcpy(r->path + at, ".wh.", 4);
-	r->counts.removed++;
-	st.st_size = 0;
-	st.st_mode = S_IFREG | 0600;
-	return put(r, ARCHIVE_FILE, &st, NULL, 0, e);
 }
 
 static unsigned char type_of(int dirfd, const char *name)
@@ -320,7 +278,8 @@ static int read_entry(
 	case DT_LNK:
 		return read_link(r, dirfd, name, e);
 	default:
-		return read_special(r, dirfd, name, e);
+		r->counts.skipped++;
+		return 0;
 	}
 }
 
@@ -339,21 +298,6 @@ static int name_entry(struct tree_reader *r, const char *name, struct err *e)
 	return 0;
 }
 
-/* "Nothing of what is below counts": comes before all else in the directory. */
-static int put_opaque(struct tree_reader *r, struct err *e)
-{
-	struct stat st;
-
-	tree_walk_top(&r->walk)->flag = false;
-	if (name_entry(r, ".wh..wh..opq", e) < 0)
-		return -1;
-	if (fstat(tree_walk_fd(&r->walk), &st) < 0)
-		return tree_failed(e, errno, "look at", r->path);
-	st.st_size = 0;
-	st.st_mode = S_IFREG | 0600;
-	return put(r, ARCHIVE_FILE, &st, NULL, 0, e);
-}
-
 /* The next name of the walk: at most one header comes of it, and perhaps none. */
 static int next_entry(struct tree_reader *r, struct err *e)
 {
@@ -368,18 +312,11 @@ static int next_entry(struct tree_reader *r, struct err *e)
 		r->zeros = ARCHIVE_END_SIZE;
 		return 0;
 	}
-	if (tree_walk_top(&r->walk)->flag)
-		return put_opaque(r, e);
 	d = tree_walk_next(&r->walk);
 	if (!d) {
 		if (errno && errno != ENOENT)
 			return tree_failed(e, errno, "list", r->path);
 		tree_walk_pop(&r->walk);
-		return 0;
-	}
-	/* a file of that name would be read as an order to remove something */
-	if (r->o.flags & TREE_READ_OVERLAY && str_after(d->d_name, ".wh.")) {
-		r->counts.skipped++;
 		return 0;
 	}
 	if (name_entry(r, d->d_name, e) < 0)

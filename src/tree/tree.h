@@ -20,11 +20,11 @@ enum {
 
 /* What was done, or in a dry run would be.  Entries that already are as the archive says count too. */
 struct tree_counts {
-	uint64_t files, dirs, symlinks, hardlinks, fifos;
+	uint64_t files, dirs, symlinks, hardlinks;
 	uint64_t
 		removed; /* entries, by whiteouts and by --replace rules; a directory with all in it counts as its entries */
 	uint64_t bytes;    /* of file data, holes not counted */
-	uint64_t skipped;  /* devices, sockets, FIFOs that weren't asked for */
+	uint64_t skipped;  /* devices, sockets, FIFOs */
 	uint64_t stripped; /* set-id bits (and sticky bits of files) that were taken off */
 	uint64_t
 		changed; /* reading: files that became shorter or unreadable meanwhile, filled with zeros; or vanished */
@@ -32,17 +32,14 @@ struct tree_counts {
 		unlinked; /* reading: hard links written as files of their own, since the table was full */
 };
 
-/* --- an archive, written beneath a directory --- */
+/* --- an archive, written beneath a directory: as the caller's own files, without set-id bits --- */
 
 enum tree_write_flags {
-	TREE_FIFOS = 1, /* make FIFOs too */
 	TREE_WHITEOUTS =
-		2, /* ".wh.NAME" removes NAME, ".wh..wh..opq" all that this archive didn't bring (OCI layers) */
+		1, /* ".wh.NAME" removes NAME, ".wh..wh..opq" all that this archive didn't bring (OCI layers) */
 	TREE_REPLACE =
-		4, /* a file may take the place of a directory, and the reverse; else that is refused */
-	TREE_OWNERS = 8,   /* uid and gid of the archive (as root); else the caller's */
-	TREE_DRY_RUN = 16, /* change nothing: only refuse, count and call action() */
-	TREE_SET_IDS = 32, /* keep set-id bits: only for trees that nobody executes outside */
+		2, /* a file may take the place of a directory, and the reverse; else that is refused */
+	TREE_DRY_RUN = 4, /* change nothing: only refuse, count and call action() */
 };
 
 struct tree_action {
@@ -58,7 +55,7 @@ struct tree_write_options {
 	unsigned flags;
 	/* limits; 0: the default */
 	uint64_t max_bytes;   /* of data, holes not counted (1 TiB) */
-	uint64_t max_size;    /* of one file, holes counted (8 TiB) */
+	uint64_t max_size;    /* of one file, holes counted (1 TiB) */
 	uint64_t max_entries; /* also the directories made on the way (4,000,000) */
 	/* The first part of every name is replaced by this one (no slash in it): copying "a" to "b".  All entries must then
 	 * have the same first part, or be the root, which then is `top` too. */
@@ -95,16 +92,7 @@ static inline void cleanup_tree_writer(struct tree_writer **w)
 
 /* --- a tree, read as an archive --- */
 
-enum tree_read_flags {
-	TREE_READ_OVERLAY =
-		1, /* the tree is an overlay's upper layer: its whiteouts and opaque marks become OCI's */
-	TREE_READ_IDS = 2,      /* state real uids and gids; else `uid` and `gid` for all */
-	TREE_READ_NO_HOLES = 4, /* write holes out */
-};
-
 struct tree_read_options {
-	unsigned flags;
-	uint32_t uid, gid;
 	uint64_t max_entries; /* 0: 4,000,000 */
 };
 

@@ -440,7 +440,7 @@ static struct seen look(const char *p, size_t n)
 
 static void a_file_that_shrinks(void **state)
 {
-	const struct tree_read_options o = { .flags = 0 };
+	const struct tree_read_options o = { .max_entries = 0 };
 	_cleanup_tree_reader_ struct tree_reader *r = NULL;
 	_cleanup_err_ struct err e = ERR_INIT;
 	static char all[1 << 20], text[300001];
@@ -470,7 +470,7 @@ static void a_file_that_shrinks(void **state)
 static void names_that_are_no_parts(void **state)
 {
 	static const char *const bad[] = { "", "..", "a/b", "/" };
-	const struct tree_read_options o = { .flags = 0 };
+	const struct tree_read_options o = { .max_entries = 0 };
 	_cleanup_tree_reader_ struct tree_reader *r = NULL;
 
 	(void)state;

@@ -105,15 +105,17 @@ static bool is_chosen(struct tree_writer *w, const char *path)
 
 /* --- the file under way --- */
 
-/* A name that nobody has, for something that takes another's place. */
-static void make_tmp_name(struct tree_writer *w)
+static uint64_t random_number(void)
 {
 	uint64_t r;
 
-	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-		r = clock_ns(
-			CLOCK_MONOTONIC); /* it must be new, not secret: O_EXCL is what holds */
-	FMT(w->tmp, ".bailey-%016llx", (unsigned long long)r);
+	return getrandom(&r, sizeof r, 0) == (ssize_t)sizeof r ? r : clock_ns(CLOCK_MONOTONIC);
+}
+
+/* A name that nobody has, for something that takes another's place.  Not secret: O_EXCL is what holds. */
+static void make_tmp_name(struct tree_writer *w)
+{
+	FMT(w->tmp, ".bailey-%016llx", (unsigned long long)random_number());
 }
 
 static void drop_file(struct tree_writer *w)
@@ -194,13 +196,6 @@ static int begin_file(struct tree_writer *w, struct err *e)
 	return w->fd < 0 ? tree_failed(e, errno, "create", w->path) : 0;
 }
 
-static uint32_t mode_of(struct tree_writer *w)
-{
-	uint32_t mode = w->reader.entry.mode;
-
-	return w->o.flags & TREE_SET_IDS ? mode : mode & 0777;
-}
-
 static int set_attributes(struct tree_writer *w, struct err *e)
 {
 	const struct archive_entry *a = &w->reader.entry;
@@ -209,9 +204,8 @@ static int set_attributes(struct tree_writer *w, struct err *e)
 
 	if (w->end < a->size && ftruncate(w->fd, (off_t)a->size) < 0)
 		return tree_failed(e, errno, "write", w->path);
-	if ((w->o.flags & TREE_OWNERS) && fchown(w->fd, a->uid, a->gid) < 0)
-		return tree_failed(e, errno, "set the owner of", w->path);
-	if (fchmod(w->fd, mode_of(w)) < 0 || futimens(w->fd, times) < 0 || fstat(w->fd, &st) < 0)
+	if (fchmod(w->fd, a->mode & 0777) < 0 || futimens(w->fd, times) < 0 ||
+		fstat(w->fd, &st) < 0)
 		return tree_failed(e, errno, "set the mode of", w->path);
 	return tree_note(w, &st, e);
 }
@@ -277,7 +271,7 @@ static int write_data(
 	return 0;
 }
 
-/* --- links and FIFOs: made under a temporary name when the name is taken --- */
+/* --- links: made under a temporary name when the name is taken --- */
 
 static int make_special(struct tree_writer *w, int target_fd, const char *name)
 {
@@ -287,8 +281,6 @@ static int make_special(struct tree_writer *w, int target_fd, const char *name)
 	switch (a->type) {
 	case ARCHIVE_SYMLINK:
 		return symlinkat(a->link, w->dir_fd, name);
-	case ARCHIVE_FIFO:
-		return mkfifoat(w->dir_fd, name, a->mode & 0777);
 	case ARCHIVE_HARDLINK:
 		if (linkat(target_fd, "", w->dir_fd, name, AT_EMPTY_PATH) == 0)
 			return 0;
@@ -299,6 +291,7 @@ static int make_special(struct tree_writer *w, int target_fd, const char *name)
 		return linkat(AT_FDCWD, proc, w->dir_fd, name, AT_SYMLINK_FOLLOW);
 	case ARCHIVE_FILE:
 	case ARCHIVE_DIR:
+	case ARCHIVE_FIFO:
 	case ARCHIVE_CHAR:
 	case ARCHIVE_BLOCK_DEVICE:
 		break;
@@ -307,7 +300,7 @@ static int make_special(struct tree_writer *w, int target_fd, const char *name)
 	return -1;
 }
 
-/* Times and owner, of links too; then it is noted as ours.  By name, not followed: at worst it is another's in this directory. */
+/* Its times; then it is noted as ours.  By name, not followed: at worst it is another's in this directory. */
 static int dress_special(struct tree_writer *w, const char *name, struct err *e)
 {
 	const struct archive_entry *a = &w->reader.entry;
@@ -316,9 +309,6 @@ static int dress_special(struct tree_writer *w, const char *name, struct err *e)
 
 	if (a->type == ARCHIVE_HARDLINK)
 		return 0;
-	if ((w->o.flags & TREE_OWNERS) &&
-		fchownat(w->dir_fd, name, a->uid, a->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return tree_failed(e, errno, "set the owner of", w->path);
 	if (utimensat(w->dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ||
 		fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : tree_failed(e, errno, "set the time of", w->path);
@@ -441,8 +431,7 @@ static void count_stripped(struct tree_writer *w)
 	const struct archive_entry *a = &w->reader.entry;
 	uint32_t off = a->type == ARCHIVE_DIR ? 06000 : 07000;
 
-	if (!(w->o.flags & TREE_SET_IDS) && a->mode & off &&
-		(a->type == ARCHIVE_FILE || a->type == ARCHIVE_DIR))
+	if (a->mode & off && (a->type == ARCHIVE_FILE || a->type == ARCHIVE_DIR))
 		w->counts.stripped++;
 }
 
@@ -465,8 +454,6 @@ static int put_entry(struct tree_writer *w, struct err *e)
 	case ARCHIVE_HARDLINK:
 		return put_hardlink(w, e);
 	case ARCHIVE_FIFO:
-		w->counts.fifos++;
-		return put_special(w, -1, e);
 	case ARCHIVE_CHAR:
 	case ARCHIVE_BLOCK_DEVICE:
 		break;
@@ -500,8 +487,7 @@ static int begin_entry(struct tree_writer *w, struct err *e)
 			? refused_entry(w, "the root of the tree is no directory", e)
 			: 0;
 	}
-	if (a->type == ARCHIVE_CHAR || a->type == ARCHIVE_BLOCK_DEVICE ||
-		(a->type == ARCHIVE_FIFO && !(w->o.flags & TREE_FIFOS))) {
+	if (a->type == ARCHIVE_CHAR || a->type == ARCHIVE_BLOCK_DEVICE || a->type == ARCHIVE_FIFO) {
 		w->ignore = true;
 		w->counts.skipped++;
 		return 0;
@@ -525,6 +511,7 @@ int tree_writer_open(
 
 	w->fd = w->dir_fd = w->root = -1;
 	w->o = *o;
+	w->seed = random_number();
 	w->o.max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_BYTES;
 	w->o.max_size = o->max_size ? o->max_size : DEFAULT_BYTES;
 	w->o.max_entries = o->max_entries ? o->max_entries : DEFAULT_ENTRIES;

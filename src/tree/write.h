@@ -11,7 +11,7 @@ enum {
 struct late_dir {
 	uint64_t key;
 	int64_t mtime_ns;
-	uint32_t mode, uid, gid;
+	uint32_t mode;
 	uint32_t size; /* of the record, a multiple of 8 */
 	bool merged;   /* was there before */
 	char path[];
@@ -22,8 +22,10 @@ struct tree_writer {
 	struct tree_counts counts;
 	int root;
 	uint64_t entries;
-	struct tree_set touched;          /* inodes that this archive brought */
-	struct tree_set gone;             /* dry run: hashes of paths that would be removed */
+	struct tree_set touched; /* inodes that this archive brought */
+	struct tree_set gone;    /* dry run: hashes of paths that would be removed */
+	uint64_t
+		seed; /* of those: an archive made for it must not show a change as something new */
 	bool *matched;                    /* one of each of o.paths */
 	char first[ARCHIVE_MAX_PART + 1]; /* with `top`: the first part of all names, or "." */
 	/* the directory of the entry, kept for the next one; -1: missing (dry run) or none yet (dir_known is false) */

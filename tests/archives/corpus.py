@@ -202,7 +202,6 @@ def kinds(box):
     yield 'device-write', header(b'dev', b'3', dev=(1, 3), mode=0o666) + file(b'dev'), 'contained'
     yield 'fifo', header(b'pipe', b'6', mode=0o666), 'contained'
     yield 'fifo-write', header(b'pipe', b'6', mode=0o666) + file(b'pipe'), 'contained'
-    yield 'fifo-asked', header(b'pipe', b'6', mode=0o6666) + file(b'pipe'), 'contained', '--fifos'
     yield 'fifo-planted', file(b'old-fifo'), 'contained'
     yield 'setuid', file(b'su', mode=0o4755), 'contained'
     yield 'setgid', file(b'sg', mode=0o2755), 'contained'

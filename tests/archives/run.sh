@@ -75,8 +75,6 @@ trips() {
 	between 'holes take no room in the archive' 0 1500 "$(du -k --apparent-size "$T/own.tar" | cut -f1)"
 	tar -C "$T/tar" -xpf "$T/own.tar" 2>"$T/err"
 	is 'GNU tar reads it' "$(picture "$T/tree")" "$(picture "$T/tar")"
-	"$tool" read "$T/tree" . . --no-holes 2>/dev/null | "$tool" list >"$T/out"
-	holds 'holes can be written out' grep -q ' 20971520 .* holes$' "$T/out"
 	for form in gnu pax 'gnu -S' 'pax -S' 'pax -S --sparse-version=1.0'; do
 		rm -rf "$T/x" && mkdir "$T/x"
 		# shellcheck disable=SC2086 # options

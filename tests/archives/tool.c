@@ -6,8 +6,8 @@
  *     tree-tool remove DIR NAME
  *     tree-tool fingerprint DIR
  *
- * Options: --fifos --whiteouts --replace --owners --dry-run --set-ids --top NAME --max-bytes N --max-size N
- * --max-entries N --piece N (bytes of each feed) --overlay --ids --no-holes --actions.
+ * Options: --whiteouts --replace --dry-run --top NAME --max-bytes N --max-size N
+ * --max-entries N --piece N (bytes of each feed) --actions.
  * Status 1: an error; the first line of standard error is "REASON: MESSAGE". */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,10 +38,10 @@ static void print_counts(FILE *f, const struct tree_counts *c)
 {
 	fprintf(f,
 		"files %" PRIu64 " dirs %" PRIu64 " symlinks %" PRIu64 " hardlinks %" PRIu64
-		" fifos %" PRIu64 " removed %" PRIu64 " bytes %" PRIu64 " skipped %" PRIu64
-		" stripped %" PRIu64 " changed %" PRIu64 " unlinked %" PRIu64 "\n",
-		c->files, c->dirs, c->symlinks, c->hardlinks, c->fifos, c->removed, c->bytes,
-		c->skipped, c->stripped, c->changed, c->unlinked);
+		" removed %" PRIu64 " bytes %" PRIu64 " skipped %" PRIu64 " stripped %" PRIu64
+		" changed %" PRIu64 " unlinked %" PRIu64 "\n",
+		c->files, c->dirs, c->symlinks, c->hardlinks, c->removed, c->bytes, c->skipped,
+		c->stripped, c->changed, c->unlinked);
 }
 
 static void print_action(void *arg, const struct tree_action *a)
@@ -55,19 +55,13 @@ static void print_action(void *arg, const struct tree_action *a)
 
 struct flag {
 	const char *name;
-	unsigned write, read;
+	unsigned flag;
 };
 
 static const struct flag flags[] = {
-	{ "--fifos", TREE_FIFOS, 0 },
-	{ "--whiteouts", TREE_WHITEOUTS, 0 },
-	{ "--replace", TREE_REPLACE, 0 },
-	{ "--owners", TREE_OWNERS, 0 },
-	{ "--dry-run", TREE_DRY_RUN, 0 },
-	{ "--set-ids", TREE_SET_IDS, 0 },
-	{ "--overlay", 0, TREE_READ_OVERLAY },
-	{ "--ids", 0, TREE_READ_IDS },
-	{ "--no-holes", 0, TREE_READ_NO_HOLES },
+	{ "--whiteouts", TREE_WHITEOUTS },
+	{ "--replace", TREE_REPLACE },
+	{ "--dry-run", TREE_DRY_RUN },
 };
 
 static bool take_flag(const char *arg)
@@ -75,8 +69,7 @@ static bool take_flag(const char *arg)
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		if (!streq(arg, flags[i].name))
 			continue;
-		o.write.flags |= flags[i].write;
-		o.read.flags |= flags[i].read;
+		o.write.flags |= flags[i].flag;
 		return true;
 	}
 	o.actions |= streq(arg, "--actions");

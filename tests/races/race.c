@@ -345,7 +345,7 @@ static void round_read(void)
 {
 	_cleanup_err_ struct err e = ERR_INIT;
 	_cleanup_tree_reader_ struct tree_reader *r = NULL;
-	const struct tree_read_options o = { .flags = 0 };
+	const struct tree_read_options o = { .max_entries = 0 };
 	static char out[TREE_READ_MIN];
 	int dir = open(path_of("tree"), O_PATH | O_DIRECTORY | O_CLOEXEC);
 	size_t n = 1;
