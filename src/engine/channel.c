@@ -213,8 +213,7 @@ static void pump(struct channel *c)
 		tell_happened(c);
 	check_drain(c);
 	c->busy = c->busy || c->dirty_asks || c->to_write ||
-		(c->dirty_head && c->guest_state == GUEST_UP && !c->fenced &&
-			sock_waiting(&c->guest) < OUT_HIGH);
+		(c->dirty_head && c->guest_state == GUEST_UP && sock_waiting(&c->guest) < OUT_HIGH);
 }
 
 /* Memory of a burst is given back when nothing has happened for a moment. */
@@ -229,6 +228,16 @@ static void shrink(struct channel *c)
 		sock_shrink(&l->sock);
 }
 
+static void check_times(struct channel *c)
+{
+	const uint64_t now = c->next_deadline || c->stuck_at ? boottime_ms() : 0;
+
+	commands_check_time(c, now);
+	/* one that is paused may stand still in the middle of anything */
+	if (c->stuck_at && now >= c->stuck_at && c->state == PAIR_RUNNING)
+		guest_break(c, true);
+}
+
 static int wait_ms(const struct channel *c)
 {
 	if (c->busy)
@@ -237,6 +246,8 @@ static int wait_ms(const struct channel *c)
 		return 20;
 	if (c->n_happened || c->n_closes)
 		return HAPPENED_MS;
+	if (c->stuck_at || c->next_deadline)
+		return IDLE_MS;
 	return c->shrunk ? -1 : IDLE_MS;
 }
 
@@ -267,6 +278,7 @@ static void turn(struct channel *c)
 			break;
 		}
 	}
+	check_times(c);
 	pump(c);
 }
 

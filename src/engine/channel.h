@@ -27,6 +27,8 @@ enum {
 	CLIENT_STOP_READING = 8 << 20, /* ... and a client that doesn't read is asked no more */
 	CLIENT_ARGS_MAX = 4 << 20,     /* of RUNs that aren't whole yet */
 	ACK_BYTES = 64 << 10,
+	LATE_MS = 3000,   /* behind a time-out that the guest should have kept */
+	STUCK_MS = 10000, /* a frame may be under way */
 	HAPPENED_MS = 50, /* events of commands are told to the owner in batches */
 
 	FIRST_PASS = 0x20000000, /* numbers of lines that are no commands */
@@ -39,13 +41,13 @@ enum line_kind {
 	LINE_PASS,     /* frames go through to one client and back */
 	LINE_INCOMING, /* the same, numbered by the guest */
 	LINE_END,      /* a KILL of ours */
-	LINE_FENCE,    /* a request of ours: its answer comes behind all that the guest announces */
 };
 
 /* From the guest. */
 struct line_lane {
 	uint64_t received, granted, told; /* granted: the limit; told: `received` of the last ACK */
 	bool eof, ack_due;
+	bool eof_again; /* the guest said so on this connection */
 };
 
 /* What epoll says; else it is a client's address. */
@@ -60,7 +62,9 @@ struct line {
 	uint32_t type; /* of the request */
 	bool asked;    /* the request went out on this connection */
 	bool known;    /* the guest spoke of it: the request needs not be sent again */
+	bool resumed;  /* the guest named it when this connection began */
 	bool begun, stated;
+	bool begun_again; /* it said so on this connection */
 	uint8_t *request; /* frames, owned */
 	size_t request_len;
 	struct line_lane lanes[2];
@@ -89,6 +93,9 @@ struct command {
 	struct ask *followers;
 	struct ask *starter; /* the client that waits for it: bytes wait for that one */
 	struct ask *writer;  /* whose bytes are its standard input */
+	uint64_t timeout_ms;
+	uint64_t
+		deadline; /* CLOCK_BOOTTIME ms; 0: none.  The guest keeps it; this is for one that doesn't */
 	struct command *next_hash, *next_write, *next, *prev; /* next, prev: by age */
 	char *args; /* until they stand in the index; owned */
 };
@@ -159,11 +166,12 @@ struct channel {
 	uint8_t slots[SPOOL_SLOTS / 8];
 
 	struct sock guest;
+	uint64_t
+		stuck_at; /* when it is broken off for a frame that has no end; 0: none is under way */
 	enum guest_state guest_state;
 	uint64_t epoch;
 	bool fresh;     /* this process remembers nothing of the guest */
 	bool recovered; /* but of one before it, something may run there */
-	bool fenced;    /* waits to hear what */
 
 	struct line *lines, *line_hash[CHANNEL_HASH], *dirty_head, *dirty_tail;
 	unsigned n_lines, n_incoming;
@@ -174,6 +182,7 @@ struct channel {
 	struct command *oldest, *newest, *command_hash[CHANNEL_HASH];
 	unsigned n_running, n_ended;
 	uint32_t next_id;
+	uint64_t next_deadline;   /* of all commands; 0: none */
 	bool end_all;             /* tell the owner when nothing runs */
 	struct command *to_write; /* to the index */
 	struct ask *dirty_asks;
@@ -258,8 +267,8 @@ struct command *command_run(
 	struct channel *c, uint8_t *frames, size_t n, const struct wire_run *run);
 int command_first(struct channel *c);
 void commands_end_all(struct channel *c);
-void commands_recovered(struct channel *c);
 void commands_write(struct channel *c);
+void commands_check_time(struct channel *c, uint64_t now);
 void command_info(struct channel *c, struct command *k, struct client *to, uint32_t number);
 
 /* --- channel_follow.c --- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "engine/channel.h"
 
@@ -297,6 +298,7 @@ struct command *command_run(
 		return NULL;
 	}
 	k->record.flags = run->flags;
+	k->timeout_ms = run->timeout_ms;
 	k->line.type = WIRE_RUN;
 	k->line.request = frames;
 	k->line.request_len = n;
@@ -331,6 +333,11 @@ void command_begun(struct channel *c, struct command *k, uint32_t pid)
 	k->record.state = WIRE_STATE_RUNNING;
 	k->record.pid = pid;
 	k->record.started_ms = channel_now_ms();
+	if (k->timeout_ms && k->timeout_ms < UINT64_MAX / 2) {
+		k->deadline = boottime_ms() + k->timeout_ms + LATE_MS;
+		if (!c->next_deadline || k->deadline < c->next_deadline)
+			c->next_deadline = k->deadline;
+	}
 	is_settled(c, k);
 	channel_happened(c, k, false);
 	tell_first(c, k, PAIR_FIRST_BEGUN);
@@ -437,6 +444,35 @@ void command_gone(struct channel *c, struct command *k, enum reason why)
 	close_command(c, k, false);
 }
 
+/* The guest should have ended it long ago. */
+static void time_out(struct channel *c, struct command *k)
+{
+	k->record.how = WIRE_HOW_SIGNALLED;
+	k->record.status = SIGKILL;
+	k->record.flags |= (uint32_t)WIRE_ENDED_TIMEOUT << ENDED_SHIFT;
+	k->end_pos = output_pos(&k->output);
+	finish(c, k);
+	/* which ends what is left of it */
+	close_command(c, k, true);
+}
+
+void commands_check_time(struct channel *c, uint64_t now)
+{
+	uint64_t first = 0;
+
+	if (!c->next_deadline || now < c->next_deadline)
+		return;
+	for (struct command *k = c->oldest; k; k = k->next) {
+		if (!k->deadline || has_ended(k) || k->ending)
+			continue;
+		if (k->deadline <= now && c->state == PAIR_RUNNING)
+			time_out(c, k);
+		else if (!first || k->deadline < first)
+			first = k->deadline;
+	}
+	c->next_deadline = first;
+}
+
 void commands_end_all(struct channel *c)
 {
 	c->end_all = true;
@@ -453,17 +489,6 @@ void commands_end_all(struct channel *c)
 		(void)line_request(c, LINE_END, WIRE_KILL, frame + WIRE_HEADER, n - WIRE_HEADER);
 	}
 	none_runs(c);
-}
-
-void commands_recovered(struct channel *c)
-{
-	struct command *k, *next;
-
-	for (k = c->oldest; k; k = next) {
-		next = k->next;
-		if (!k->record.closed && !k->line.known && !k->line.request)
-			command_gone(c, k, R_GUEST_LOST);
-	}
 }
 
 /* --- output --- */

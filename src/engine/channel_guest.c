@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "engine/channel.h"
 
 static struct command *command_of(struct line *l)
@@ -33,6 +34,7 @@ void guest_connect(struct channel *c, int fd, uint64_t epoch, bool new_guest)
 				.received = l->lanes[i].received, .limit = l->lanes[i].granted);
 		/* what the guest doesn't say about this direction: it has all that it ever acknowledged */
 		l->sent = l->ring.base;
+		l->resumed = l->begun_again = l->lanes[0].eof_again = l->lanes[1].eof_again = false;
 	}
 	sock_put(&c->guest, resumed, .stream = 0);
 	if (!sock_flush(&c->guest))
@@ -47,6 +49,7 @@ void guest_break(struct channel *c, bool lie)
 		return;
 	sock_done(&c->guest);
 	c->guest_state = GUEST_DOWN;
+	c->stuck_at = 0;
 	channel_tell(c, &m);
 }
 
@@ -56,7 +59,7 @@ void guest_gone(struct channel *c, enum reason why)
 
 	sock_done(&c->guest);
 	c->guest_state = GUEST_DOWN;
-	c->fresh = c->recovered = c->fenced = false;
+	c->fresh = c->recovered = false;
 	c->n_closes = 0;
 	for (l = c->lines; l; l = next) {
 		_cleanup_err_ struct err e = ERR_INIT;
@@ -77,20 +80,6 @@ void guest_gone(struct channel *c, enum reason why)
 	}
 }
 
-/* Asks for something whose answer comes behind all that the guest announces. */
-static void fence(struct channel *c)
-{
-	const struct wire_stat m = { .rest = (const uint8_t *)"/", .rest_len = 1 };
-	uint8_t frame[SOCK_FIELDS_MAX];
-	const size_t n = wire_put_stat(frame, sizeof frame, &m) - WIRE_HEADER;
-	struct line *l = line_request(c, LINE_FENCE, WIRE_STAT, frame + WIRE_HEADER, n);
-
-	if (!l)
-		return;
-	c->fenced = l->asked = true;
-	sock_put_frame(&c->guest, WIRE_STAT, l->number, frame + WIRE_HEADER, n);
-}
-
 static bool take_hello(struct channel *c, const struct wire_frame *f)
 {
 	struct wire_hello m;
@@ -105,6 +94,17 @@ static bool take_hello(struct channel *c, const struct wire_frame *f)
 	return true;
 }
 
+/* A command that began when the process before this one had not written so yet. */
+static bool adopt(struct channel *c, uint32_t number)
+{
+	if (number >= c->next_id + WIRE_MAX_STREAMS || command_find(c, number))
+		return command_find(c, number) && line_close_number(c, number);
+	if (command_new(c, number, true))
+		return true;
+	return line_close_number(c, number);
+}
+
+/* The guest names every stream that it has. */
 static bool take_resume(struct channel *c, const struct wire_frame *f)
 {
 	struct wire_resume m;
@@ -113,29 +113,59 @@ static bool take_resume(struct channel *c, const struct wire_frame *f)
 	if (!wire_get_resume(f, &m))
 		return false;
 	l = line_find(c, m.stream);
+	if (!l && m.stream < FIRST_PASS && c->recovered) {
+		if (!adopt(c, m.stream))
+			return false;
+		l = line_find(c, m.stream);
+	}
 	if (!l)
-		return true;
+		return line_close_number(c, m.stream);
 	if (m.received < l->ring.base || m.received > l->ring.base + l->ring.len ||
 		m.limit > m.received + WIRE_WINDOW)
 		return false;
 	ring_drop(&l->ring, m.received);
 	l->sent = m.received;
 	l->limit = m.limit;
+	l->resumed = true;
 	return true;
+}
+
+/* What waits for a stream that the guest has forgotten waits in vain. */
+static void line_lost(struct channel *c, struct line *l)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	if (l->kind == LINE_COMMAND) {
+		command_gone(c, command_of(l), R_GUEST_LOST);
+		return;
+	}
+	if (l->ask) {
+		err_set(&e, R_GUEST_LOST, 0, "use sandbox '%s': its guest forgot the request",
+			c->id);
+		refuse(l->ask->client, l->ask->number, &e);
+		l->ask->line = NULL;
+		ask_free(c, l->ask);
+	}
+	line_free(c, l, false);
 }
 
 static void take_resumed(struct channel *c)
 {
+	struct line *l, *next;
+
 	c->guest_state = GUEST_UP;
-	for (struct line *l = c->lines; l; l = l->next) {
-		l->asked = l->known || !l->request;
+	c->fresh = c->recovered = false;
+	for (l = c->lines; l; l = next) {
+		next = l->next;
+		if (!l->resumed && (l->known || !l->request)) {
+			line_lost(c, l);
+			continue;
+		}
+		l->known = l->asked = l->resumed;
 		l->eof_sent = false;
 		l->resize_due = l->rows || l->columns;
 		line_touch(c, l);
 	}
-	if (c->recovered)
-		fence(c);
-	c->fresh = c->recovered = false;
 }
 
 /* --- traffic --- */
@@ -144,24 +174,12 @@ static void take_resumed(struct channel *c)
 static bool take_stray(struct channel *c, const struct wire_frame *f)
 {
 	const uint32_t number = f->stream & ~(uint32_t)WIRE_STDERR;
-	const bool given = number & WIRE_GUEST_STREAM ||
-		(number < FIRST_PASS ? number < c->next_id || c->fenced : number < c->next_pass);
-	struct wire_begun begun;
-	struct command *k;
 
-	if (!given)
+	if (!(number & WIRE_GUEST_STREAM) &&
+		number >= (number < FIRST_PASS ? c->next_id : c->next_pass))
 		return false;
 	if (f->type == WIRE_DATA || f->type == WIRE_EOF || f->type == WIRE_ACK)
 		return true;
-	/* it began when the process before this one had not written so yet */
-	if (number < FIRST_PASS && c->fenced && !command_find(c, number) && f->type == WIRE_BEGUN &&
-		wire_get_begun(f, &begun) && begun.pid) {
-		k = command_new(c, number, true);
-		if (k) {
-			command_begun(c, k, begun.pid);
-			return true;
-		}
-	}
 	return line_close_number(c, number);
 }
 
@@ -190,6 +208,9 @@ static bool take_eof(struct channel *c, struct line *l, unsigned lane, const str
 
 	if (!wire_get_eof(f, &m) || m.total != in->received)
 		return false;
+	if (in->eof_again)
+		return false;
+	in->eof_again = true;
 	if (in->eof)
 		return true;
 	in->eof = l->known = true;
@@ -231,8 +252,9 @@ static bool take_begun(struct channel *c, struct line *l, const struct wire_fram
 {
 	struct wire_begun m;
 
-	if (!wire_get_begun(f, &m))
+	if (!wire_get_begun(f, &m) || l->begun_again)
 		return false;
+	l->begun_again = true;
 	if (l->kind == LINE_COMMAND) {
 		struct command *k = command_of(l);
 
@@ -289,10 +311,6 @@ static bool take_result(struct channel *c, struct line *l, const struct wire_fra
 	if (!wire_get_result(f, &m) || l->kind == LINE_COMMAND ||
 		m.flags & ~(uint32_t)WIRE_RESULT_TRUNCATED)
 		return false;
-	if (l->kind == LINE_FENCE) {
-		c->fenced = false;
-		commands_recovered(c);
-	}
 	if (a) {
 		sock_put_frame(&a->client->sock, f->type, a->number, f->body, f->length);
 		a->line = NULL;
@@ -407,4 +425,5 @@ void guest_ready(struct channel *c)
 	}
 	if (!sock_hold(&c->guest, c->in + at, n - at))
 		guest_break(c, false);
+	c->stuck_at = n == at ? 0 : boottime_ms() + STUCK_MS;
 }

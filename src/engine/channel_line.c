@@ -216,7 +216,7 @@ void lines_pump(struct channel *c)
 {
 	struct line *l;
 
-	if (c->guest_state == GUEST_UP && !c->fenced) {
+	if (c->guest_state == GUEST_UP) {
 		if (c->dirty_head || sock_waiting(&c->guest) || c->quiet ||
 			c->n_closes >= CLOSES_AT_ONCE)
 			pump_closes(c);
