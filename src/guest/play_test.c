@@ -53,7 +53,7 @@ static bool mount_all(const char *dir)
 			  writable = { .attr_clr = MOUNT_ATTR_RDONLY };
 
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		mount(dir, dir, NULL, MS_BIND, NULL) == 0 &&
+		mount(dir, dir, NULL, MS_BIND | MS_REC, NULL) == 0 &&
 		mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &read_only, sizeof read_only) == 0 &&
 		mount_setattr(AT_FDCWD, dir, 0, &writable, sizeof writable) == 0 &&
 		mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0;
