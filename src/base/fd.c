@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/str.h"
 #include "base/sys.h"
@@ -84,6 +86,18 @@ ssize_t read_file_at(int dirfd, const char *path, char *out, size_t cap)
 	}
 	out[len] = '\0';
 	return (ssize_t)len;
+}
+
+bool socket_listens(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (fd < 0)
+		return true;
+	FMT(a.sun_path, "/proc/self/fd/%d/%s", dirfd, name);
+	return connect(fd, (const struct sockaddr *)&a, sizeof a) == 0 ||
+		(errno != ECONNREFUSED && errno != ENOENT);
 }
 
 int make_dirs(const char *path, struct err *e)

@@ -20,6 +20,9 @@ int write_file_at(int dirfd, const char *path, const char *text);
 /* Reads a small file (at most cap - 1 bytes) as a string; returns its length or -1 with errno. */
 ssize_t read_file_at(int dirfd, const char *path, char *out, size_t cap);
 
+/* Whether somebody may listen at the socket `name` beneath dirfd: false only when it is certain that nobody does. */
+bool socket_listens(int dirfd, const char *name);
+
 /* mkdir -p beneath the root, mode 0700 for what it creates. */
 int make_dirs(const char *path, struct err *e);
 int set_nonblocking(int fd, bool on);

@@ -85,8 +85,9 @@ struct feed {
 	struct source source; /* where they come from; none: the caller gives them */
 	uint64_t sent, limit;
 	bool open;
-	bool whole; /* an error of the source must not pass for its end */
-	int error;  /* errno of the source */
+	bool whole; /* an error of the source must not pass for its end, nor an answer come before it */
+	bool eof;  /* the end was sent */
+	int error; /* errno of the source */
 };
 
 struct stream_ops {
@@ -296,6 +297,7 @@ struct record {
 	unsigned n;
 	char id[BAILEY_ID_SIZE];
 	bool live;
+	bool listened; /* its owner's number is nobody's here, but somebody listens */
 };
 void record_done(struct record *r);
 #define _cleanup_record_ _cleanup_(record_done)
@@ -309,7 +311,7 @@ int home_open_sandboxes(const struct bailey *b, int *ret, struct err *e);
 int run_open(int sandboxes, const char *id, int *ret, struct err *e);
 int record_read(int run_fd, const char *id, struct record *ret, struct err *e);
 
-/* The process that owns the sandbox is there. */
+/* The process that owns the sandbox may be there; it has another number in another pid namespace. */
 bool record_owner_lives(const struct record *r);
 bool id_is_valid(const char *id);
 bool name_is_valid(const char *name);

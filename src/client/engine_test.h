@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "client/client.h"
 
@@ -152,16 +153,11 @@ static inline void test_dir(const char *home, const char *path)
 /* When it started, as its record says. */
 static inline unsigned long long test_start_of(pid_t pid)
 {
-	char path[64], text[1024], *p;
-	unsigned long long start = 0;
+	struct proc_stat s;
+	char text[16];
 
-	assert_true(read_file_at(-100, FMT(path, "/proc/%d/stat", pid), text, sizeof text) > 0);
-	p = strrchr(text, ')') + 2;
-	for (int i = 3; i < 22; i++)
-		p = strchr(p, ' ') + 1;
-	while (*p >= '0' && *p <= '9')
-		start = start * 10 + (unsigned long long)(*p++ - '0');
-	return start;
+	assert_int_equal(proc_stat(FMT(text, "%d", pid), &s), 0);
+	return s.start;
 }
 
 static inline void test_record(const char *home, const char *id, pid_t owner, const char *more)

@@ -188,6 +188,33 @@ static void what_is_left_of_the_dead(void **state)
 	test_stop(&t);
 }
 
+/* As seen from another pid namespace, which shares the home: the owner's number is nobody's, or somebody else's. */
+static void an_owner_that_is_not_seen(void **state)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char path[128];
+	struct bailey_error e;
+	struct test t;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	test_start(&t, script_hello);
+	dead_record(t.home, "b00000000000000a1", "state running\n");
+	FMT(path, "%s/sandbox/runs/b00000000000000a1", t.home);
+	FMT(a.sun_path, "%s/sock", path);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(bailey_prune(t.b, 0, NULL, NULL, &e), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(bailey_remove_sandbox(t.b, "b00000000000000a1", 0, 0, &e), -1);
+	assert_string_equal(e.reason, "engine_lost");
+	assert_int_equal(access(path, F_OK), 0);
+	(void)close(fd);
+	assert_int_equal(bailey_prune(t.b, 0, NULL, NULL, &e), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	test_stop(&t);
+}
+
 /* --- events --- */
 
 struct events {
@@ -288,6 +315,7 @@ int main(void)
 		cmocka_unit_test(names_and_prefixes),
 		cmocka_unit_test(links_are_not_followed),
 		cmocka_unit_test(what_is_left_of_the_dead),
+		cmocka_unit_test(an_owner_that_is_not_seen),
 		cmocka_unit_test(events_are_followed),
 		cmocka_unit_test(options_grow),
 	};

@@ -272,8 +272,9 @@ static int remove_sandbox(
 	if (sandbox_find(b, sandbox, id, e) < 0 || home_open_sandboxes(b, &l.sandboxes, e) < 0 ||
 		run_open(l.sandboxes, id, &run, e) < 0)
 		return -1;
-	/* without a readable record there is no owner to be found */
-	if (record_read(run, id, &record, &damaged) == 0 && record_owner_lives(&record))
+	/* without a readable record it may still listen */
+	(void)record_read(run, id, &record, &damaged);
+	if (record_owner_lives(&record))
 		return remove_live(&l, id, grace_ms, force, e);
 	if (run_remove(l.sandboxes, &record, e) < 0)
 		return -1;

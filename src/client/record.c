@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "client/client.h"
@@ -107,7 +109,7 @@ static void parse(struct record *r)
 	}
 }
 
-int record_read(int run_fd, const char *id, struct record *ret, struct err *e)
+static int read_meta(int run_fd, const char *id, struct record *ret, struct err *e)
 {
 	_cleanup_close_ int fd = open_beneath(run_fd, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 	_cleanup_buf_ struct buf text = { .max = CLIENT_MAX_META };
@@ -127,33 +129,26 @@ int record_read(int run_fd, const char *id, struct record *ret, struct err *e)
 	return 0;
 }
 
-/* Field 22 of /proc/PID/stat: clock ticks since boot at which it started; the name before it may hold anything. */
-static bool started_at(uint64_t pid, uint64_t start)
+static bool owner_is_seen(const struct record *r)
 {
-	_cleanup_err_ struct err ignored = ERR_INIT;
-	char path[64], text[1024], *p, *save = NULL;
-	uint64_t v;
+	const char *pid = record_get(r, "owner_pid");
+	struct proc_stat s;
 
-	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%llu/stat", (unsigned long long)pid), text,
-		    sizeof text) < 0)
-		return false;
-	p = strrchr(text, ')');
-	if (!p)
-		return false;
-	p = strtok_r(p + 1, " ", &save);
-	/* 'Z': dead, and nobody has asked for its status yet */
-	if (!p || *p == 'Z' || *p == 'X')
-		return false;
-	for (int field = 3; p && field < 22; field++)
-		p = strtok_r(NULL, " ", &save);
-	return p && parse_u64(p, 0, UINT64_MAX, "start", &v, &ignored) == 0 && v == start;
+	return pid && proc_stat(pid, &s) == 0 && s.state != 'Z' && s.state != 'X' &&
+		s.start == record_number(r, "owner_start", UINT64_MAX);
+}
+
+int record_read(int run_fd, const char *id, struct record *ret, struct err *e)
+{
+	int r = read_meta(run_fd, id, ret, e);
+
+	ret->listened = !owner_is_seen(ret) && socket_listens(run_fd, "sock");
+	return r;
 }
 
 bool record_owner_lives(const struct record *r)
 {
-	const uint64_t pid = record_number(r, "owner_pid", 0);
-
-	return pid && started_at(pid, record_number(r, "owner_start", UINT64_MAX));
+	return r->listened || owner_is_seen(r);
 }
 
 int run_each(int sandboxes, int (*each)(void *arg, const char *id, struct err *e), void *arg,
@@ -251,11 +246,26 @@ int sandbox_find(
 	return 0;
 }
 
+/* Under the lock that engines take to give a name away: by now another sandbox may have this one. */
+static int drop_name(int sandboxes, const char *name, const char *id, struct err *e)
+{
+	_cleanup_close_ int names = open_beneath(sandboxes, "names", O_RDONLY | O_DIRECTORY);
+	char of[BAILEY_ID_SIZE];
+
+	if (names < 0 && errno == ENOENT)
+		return 0;
+	if (names < 0 || flock(names, LOCK_EX) < 0)
+		return err_set(e, R_IO_FAILED, errno, "remove the name '%s'", name);
+	read_name(sandboxes, name, of);
+	if (streq(of, id) && unlinkat(names, name, 0) < 0 && errno != ENOENT)
+		return err_set(e, R_IO_FAILED, errno, "remove the name '%s'", name);
+	return 0;
+}
+
 int run_remove(int sandboxes, const struct record *r, struct err *e)
 {
 	_cleanup_close_ int runs = open_beneath(sandboxes, "runs", O_RDONLY | O_DIRECTORY);
 	const char *name = record_get(r, "name");
-	char path[BAILEY_NAME_SIZE + 8], id[BAILEY_ID_SIZE];
 	uint64_t count = 0;
 
 	if (record_owner_lives(r))
@@ -263,11 +273,7 @@ int run_remove(int sandboxes, const struct record *r, struct err *e)
 			e, R_BUSY, 0, "remove '%s': its engine does not answer, but lives", r->id);
 	if (runs < 0)
 		return err_set(e, R_IO_FAILED, errno, "remove '%s'", r->id);
-	if (name && name_is_valid(name)) {
-		read_name(sandboxes, name, id);
-		if (streq(id, r->id) && unlinkat(sandboxes, FMT(path, "names/%s", name), 0) < 0 &&
-			errno != ENOENT)
-			return err_set(e, R_IO_FAILED, errno, "remove the name '%s'", name);
-	}
+	if (name && name_is_valid(name) && drop_name(sandboxes, name, r->id, e) < 0)
+		return -1;
 	return tree_remove(runs, r->id, &count, e);
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/home.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -246,20 +247,12 @@ int rundir_write(int dir, const char *name, const struct buf *text, struct err *
 
 uint64_t process_start(pid_t pid)
 {
-	char path[64], text[1024], *p;
-	uint64_t v = 0;
+	struct proc_stat s;
+	char text[16];
 
-	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%d/stat", (int)pid), text, sizeof text) < 0)
+	if (proc_stat(FMT(text, "%d", (int)pid), &s) < 0 || s.state == 'Z' || s.state == 'X')
 		return 0;
-	p = strrchr(text, ')');
-	/* 'Z': dead, and nobody has asked for its status yet */
-	if (!p || !p[1] || p[2] == 'Z' || p[2] == 'X')
-		return 0;
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	for (p = p ? p + 1 : text + strlen(text); *p >= '0' && *p <= '9'; p++)
-		v = v * 10 + (uint64_t)(*p - '0');
-	return v;
+	return s.start;
 }
 
 static uint64_t number_of(const char *text, const char *key)
@@ -338,6 +331,9 @@ static bool sweep_one(const struct rundirs *d, const char *id)
 	}
 	pid = number_of(text, "owner_pid");
 	if (pid && pid < INT32_MAX && process_start((pid_t)pid) == number_of(text, "owner_start"))
+		return false;
+	/* its number means nothing in another pid namespace, as of a container that shares the home */
+	if (socket_listens(dir, "sock"))
 		return false;
 	if (!strstr(text, "\nstate lost\n")) {
 		mark_lost(dir, text, now);

@@ -10,28 +10,12 @@
 #include <sys/statfs.h>
 
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/native/native.h"
 
 enum { PARENT_NAME = 32, REMOVE_TRIES = 200, REMOVE_PAUSE_US = 500, V2_MAGIC = 0x63677270 };
-
-/* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
-static int start_time(const char *pid, uint64_t *ret)
-{
-	char path[64], stat[1024], *p;
-
-	if (strlen(pid) > 12 ||
-		read_file_at(AT_FDCWD, FMT(path, "/proc/%s/stat", pid), stat, sizeof stat) < 0)
-		return -1;
-	p = strrchr(stat, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	if (!p)
-		return -1;
-	*ret = strtoull(p + 1, NULL, 10);
-	return 0;
-}
 
 /* Process ids mean something only in their own pid namespace: a container may share the cgroup tree. */
 static uint64_t own_pid_namespace(void)
@@ -44,23 +28,23 @@ static uint64_t own_pid_namespace(void)
 static int make_name(
 	char out[static NATIVE_NAME], const char *home_hash, const char *id, struct err *e)
 {
-	uint64_t started;
+	struct proc_stat self;
 
-	if (start_time("self", &started) < 0)
+	if (proc_stat("self", &self) < 0)
 		return err_set(e, R_LIMITS_UNENFORCED, errno,
 			"read this process's start time from '/proc/self/stat'");
 	str_format(out, NATIVE_NAME, "bailey-%s-%s-%d-%llu-%llu", home_hash, id, getpid(),
-		(unsigned long long)started, (unsigned long long)own_pid_namespace());
+		(unsigned long long)self.start, (unsigned long long)own_pid_namespace());
 	return 0;
 }
 
 /* Dead only when that is certain: any other trouble with /proc (no descriptors left, hidepid) means alive. */
 static bool owner_lives(const char *pid, const char *started)
 {
-	uint64_t now;
+	struct proc_stat now;
 
-	if (start_time(pid, &now) == 0)
-		return now == strtoull(started, NULL, 10);
+	if (proc_stat(pid, &now) == 0)
+		return now.start == strtoull(started, NULL, 10);
 	if (errno != ENOENT && errno != ESRCH)
 		return true;
 	return kill((pid_t)strtoull(pid, NULL, 10), 0) == 0 || errno != ESRCH;

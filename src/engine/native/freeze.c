@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/native/native.h"
@@ -62,16 +63,12 @@ static bool lists_pid(const char *text, const char *pid, size_t n)
  * the kernel. */
 static char state_of(const char *pid, size_t n)
 {
-	char path[64], stat[1024], *p;
+	struct proc_stat s;
+	char text[16];
 
-	if (n > 12 ||
-		read_file_at(
-			AT_FDCWD, FMT(path, "/proc/%.*s/stat", (int)n, pid), stat, sizeof stat) < 0)
+	if (n >= sizeof text || proc_stat(FMT(text, "%.*s", (int)n, pid), &s) < 0)
 		return 'X';
-	p = strrchr(stat, ')');
-	if (!p || strlen(p) < 3)
-		return 'X';
-	return p[2];
+	return s.state;
 }
 
 /* A number may be another process's by the time it is used: the handle is opened first, and used when the number still

@@ -13,11 +13,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "engine/native/native.h"
 #include "wire/wire.h"
 
-enum { HELLO_WAIT_MS = 10000, STAT_FIELD_UTIME = 14 };
+enum { HELLO_WAIT_MS = 10000 };
 
 /* --- create -------------------------------------------------------------------------------------------------------- */
 
@@ -275,34 +276,19 @@ int session_halt(struct sandbox *sb, struct engine_facts *ret, struct err *e)
 	return r;
 }
 
-/* Ticks that one process and its reaped children used. */
-static uint64_t process_ticks(const char *pid)
-{
-	char path[64], stat[1024], *p;
-	uint64_t sum = 0;
-
-	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%s/stat", pid), stat, sizeof stat) < 0)
-		return 0;
-	p = strrchr(stat, ')');
-	for (int field = 2; p && field < STAT_FIELD_UTIME; field++)
-		p = strchr(p + 1, ' ');
-	for (int i = 0; p && i < 4; i++, p = strchr(p + 1, ' '))
-		sum += strtoull(p + 1, NULL, 10);
-	return sum;
-}
-
 /* v1 without its cpuacct: what is reaped inside has been added up the tree of processes. */
 static void sum_cpu(const struct sandbox *sb, struct engine_stats *ret)
 {
 	_cleanup_buf_ struct buf list = BUF_INIT;
+	struct proc_stat process;
 	uint64_t ticks = 0, per_second = (uint64_t)sysconf(_SC_CLK_TCK);
 	char *save = NULL;
 
 	if (cgroup_pids(&sb->cgroup, &list) < 0 || !list.data)
 		return;
 	for (char *pid = strtok_r(list.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
-		if (strlen(pid) < 12)
-			ticks += process_ticks(pid);
+		if (proc_stat(pid, &process) == 0)
+			ticks += process.ticks;
 	ret->cpu_us = ticks * 1000000u / per_second;
 	ret->has_cpu = true;
 }
