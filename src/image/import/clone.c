@@ -10,8 +10,9 @@
 
 struct clone {
 	struct walk walk;
-	int to[WALK_MAX_DEPTH + 1]; /* by depth, beside the walk's own */
+	int to[WALK_MAX_DEPTH + 2]; /* by depth, beside the walk's own, which ends one deeper */
 	bool own_ids;
+	uint64_t entries;
 };
 
 /* Where a file has as many names as its file system allows, and where it can't have more than one. */
@@ -81,6 +82,7 @@ static int clone_all(struct clone *c, struct err *e)
 	while (r == 0 && (r = walk_next(w, e)) == 0) {
 		if (w->event == WALK_END)
 			return 0;
+		c->entries += w->event != WALK_LEAVE;
 		if (w->event == WALK_FILE) {
 			r = clone_file(c, e);
 		} else if (w->event == WALK_ENTER) {
@@ -93,13 +95,13 @@ static int clone_all(struct clone *c, struct err *e)
 	return r;
 }
 
-int tree_clone(int from, int to, struct err *e)
+int tree_clone(int from, int to, uint64_t *entries, struct err *e)
 {
 	_cleanup_free_ struct clone *c = xcalloc(1, sizeof *c);
 	struct stat st;
 	int r;
 
-	for (unsigned i = 0; i <= WALK_MAX_DEPTH; i++)
+	for (size_t i = 0; i < sizeof c->to / sizeof *c->to; i++)
 		c->to[i] = -1;
 	c->to[0] = to;
 	c->own_ids = geteuid() == 0;
@@ -110,7 +112,8 @@ int tree_clone(int from, int to, struct err *e)
 		r = clone_all(c, e);
 	if (r == 0)
 		r = finish_dir(c, to, &st, e);
-	for (unsigned i = 0; i <= WALK_MAX_DEPTH; i++)
+	*entries += c->entries;
+	for (size_t i = 0; i < sizeof c->to / sizeof *c->to; i++)
 		(void)close_fd(c->to[i]);
 	walk_done(&c->walk);
 	return r;
