@@ -266,6 +266,30 @@ static void write_from_what_cant_be_read(void **state)
 	test_stop(&t);
 }
 
+static void script_hasty(struct peer *p)
+{
+	peer_hello(p);
+	peer_expect(p, WIRE_WRITE);
+	peer_end(p, p->f.stream);
+	while (peer_read(p))
+		;
+}
+
+/* An answer to what was not sent yet is none. */
+static void write_answered_early(void **state)
+{
+	_cleanup_free_ uint8_t *data = calloc(1, BULK);
+	struct bailey_error e = { .reason = "" };
+	struct test t;
+
+	(void)state;
+	assert_non_null(data);
+	test_connect(&t, script_hasty);
+	assert_int_equal(bailey_write(t.s, "/f", data, BULK, 0, 0, &e), -1);
+	assert_string_equal(e.reason, "wire_malformed");
+	test_stop(&t);
+}
+
 static int start_errno;
 
 static void script_not_started(struct peer *p)
@@ -808,6 +832,7 @@ int main(void)
 		cmocka_unit_test(exec_that_is_ended),
 		cmocka_unit_test(wait_for_no_time),
 		cmocka_unit_test(write_within_credit),
+		cmocka_unit_test(write_answered_early),
 		cmocka_unit_test(write_from_what_cant_be_read),
 		cmocka_unit_test(errno_becomes_a_reason),
 		cmocka_unit_test(errors_in_words),

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "client/client.h"
+#include "client/request.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_OURS = 125, EXIT_NOT_EXEC = 126, EXIT_NOT_FOUND = 127 };
 
@@ -275,28 +276,6 @@ static int pack_args(const struct bailey_exec_options *o, struct buf *out, struc
 	return 0;
 }
 
-static int parse_ids(const char *text, struct wire_run *m, struct err *e)
-{
-	char copy[32], *colon;
-	uint64_t uid, gid;
-
-	m->uid = m->gid = (uint32_t)WIRE_SAME_ID;
-	if (!text)
-		return 0;
-	if (strlen(text) >= sizeof copy)
-		return err_set(e, R_BAD_VALUE, 0, "run as '%.64s': not UID or UID:GID", text);
-	str_format(copy, sizeof copy, "%s", text);
-	colon = strchr(copy, ':');
-	if (colon)
-		*colon++ = '\0';
-	if (parse_u64(copy, 0, 65534, "user", &uid, e) < 0 ||
-		parse_u64(colon ? colon : copy, 0, 65534, "group", &gid, e) < 0)
-		return -1;
-	m->uid = (uint32_t)uid;
-	m->gid = (uint32_t)gid;
-	return 0;
-}
-
 static int send_run(struct bailey_command *c, const struct bailey_exec_options *o,
 	const struct buf *args, struct wire_run *m, struct err *e)
 {
@@ -354,10 +333,11 @@ int command_exec(struct bailey_sandbox *s, const struct bailey_exec_options *giv
 	struct bailey_exec_options o = BAILEY_EXEC_OPTIONS_INIT;
 	_cleanup_buf_ struct buf args = { .max = WIRE_MAX_ARGS };
 	struct bailey_command *c;
-	struct wire_run m = { .stream = 0 };
+	struct wire_run m = { .uid = (uint32_t)WIRE_SAME_ID, .gid = (uint32_t)WIRE_SAME_ID };
 
 	if (client_options(&o, sizeof o, given, "exec", e) < 0 || conn_check(s, e) < 0 ||
-		parse_ids(o.user, &m, e) < 0 || pack_args(&o, &args, e) < 0)
+		(o.user && user_parse(o.user, &m.uid, &m.gid, e) < 0) ||
+		pack_args(&o, &args, e) < 0)
 		return -1;
 	if (!ret && !(o.flags & BAILEY_DETACHED))
 		return err_set(

@@ -105,7 +105,7 @@ static int send_tree(
 	if (file_begin(s, &st, &plain_ops, dir, e) < 0)
 		return -1;
 	if (put_tar(&st, true, dir, 0, e) == 0 && pump_reader(reader, &st, dir, e) == 0)
-		r = stream_wait(&st, true, "copy to", dir, e);
+		r = stream_wait(&st, false, "copy to", dir, e);
 	stream_end(&st);
 	return r;
 }
@@ -215,12 +215,11 @@ static int receive_tree(struct bailey_sandbox *s, const char *path, unsigned fla
 	if (file_begin(s, &o.st, &out_ops, path, e) < 0)
 		return -1;
 	if (put_tar(&o.st, false, path, flags & BAILEY_COPY_FOLLOW ? BAILEY_FOLLOW : 0, e) == 0)
-		r = stream_wait_for(
-			&o.st, out_over, s->timeout_ms * CLIENT_SLOW_FACTOR, "copy from", path, e);
+		r = stream_wait_for(&o.st, out_over, s->timeout_ms, "copy from", path, e);
 	if (r == 0 && failed.reason != REASON_NONE)
 		r = err_move(e, &failed);
 	else if (r == 0)
-		r = stream_wait(&o.st, true, "copy from", path, e);
+		r = stream_wait(&o.st, false, "copy from", path, e);
 	if (r == 0 && !o.st.lanes[0].eof)
 		r = err_set(e, R_WIRE_MALFORMED, 0, "copy from '%.256s': its end is missing", path);
 	stream_end(&o.st);

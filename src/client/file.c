@@ -481,7 +481,7 @@ int bailey_tar_out(
 	if (file_begin(s, &st, &plain_ops, path, &err) < 0)
 		return client_fail(e, &err);
 	if (stream_sink(&st, 0, fd, &err) == 0 && put_tar(&st, false, path, flags, &err) == 0 &&
-		stream_wait(&st, true, "archive", path, &err) == 0 &&
+		stream_wait(&st, false, "archive", path, &err) == 0 &&
 		sink_failed(&st, path, &err) == 0 && bytes_missing(&st, path, &err) == 0)
 		r = 0;
 	stream_end(&st);
@@ -498,7 +498,7 @@ int bailey_tar_in(
 	if (file_begin(s, &st, &plain_ops, path, &err) < 0)
 		return client_fail(e, &err);
 	if (put_tar(&st, true, path, flags, &err) == 0 && stream_source(&st, fd, &err) == 0)
-		r = stream_wait(&st, true, "extract in", path, &err);
+		r = stream_wait(&st, false, "extract in", path, &err);
 	stream_end(&st);
 	return client_give(r, e, &err);
 }

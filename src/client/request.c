@@ -198,16 +198,11 @@ static int fill_image(struct run_request *r, const char *home,
 	return check_root(r->image_fd, o->image, e);
 }
 
-static int fill_user(
-	struct run_request *r, const char *text, const struct image *image, struct err *e)
+int user_parse(const char *text, uint32_t *ret_uid, uint32_t *ret_gid, struct err *e)
 {
 	char copy[32], *colon;
 	uint64_t uid, gid;
 
-	r->uid = image->has_user ? (uid_t)image->uid : DEFAULT_ID;
-	r->gid = image->has_user ? (gid_t)image->gid : DEFAULT_ID;
-	if (!text)
-		return 0;
 	if (strlen(text) >= sizeof copy)
 		return err_set(e, R_BAD_VALUE, 0, "use user '%.64s': not UID or UID:GID", text);
 	str_format(copy, sizeof copy, "%s", text);
@@ -217,9 +212,17 @@ static int fill_user(
 	if (parse_u64(copy, 0, 65534, "user", &uid, e) < 0 ||
 		parse_u64(colon ? colon : copy, 0, 65534, "group", &gid, e) < 0)
 		return -1;
-	r->uid = (uid_t)uid;
-	r->gid = (gid_t)gid;
+	*ret_uid = (uint32_t)uid;
+	*ret_gid = (uint32_t)gid;
 	return 0;
+}
+
+static int fill_user(
+	struct run_request *r, const char *text, const struct image *image, struct err *e)
+{
+	r->uid = image->has_user ? (uid_t)image->uid : DEFAULT_ID;
+	r->gid = image->has_user ? (gid_t)image->gid : DEFAULT_ID;
+	return text ? user_parse(text, &r->uid, &r->gid, e) : 0;
 }
 
 static void fill_limits(struct run_request *r, const struct bailey_create_options *o)

@@ -22,3 +22,6 @@ void request_init(struct run_request *r, struct request_strings *own);
 int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,
 	struct request_strings *own, struct err *e);
 void request_done(struct run_request *r);
+
+/* "UID" or "UID:GID", each up to 65534; one alone is both. */
+int user_parse(const char *text, uint32_t *ret_uid, uint32_t *ret_gid, struct err *e);

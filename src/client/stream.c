@@ -370,6 +370,7 @@ int stream_send_eof(struct stream *st, struct err *e)
 	if (!st->feed.open)
 		return 0;
 	st->feed.open = false;
+	st->feed.eof = true;
 	source_close(st->conn, &st->feed.source);
 	return st->answered ? 0 : conn_put(st->conn, eof, &m, e);
 }
@@ -536,5 +537,8 @@ int stream_wait(struct stream *st, bool slow, const char *what, const char *obje
 		return err_set(e, c->broken.reason, c->broken.sys_errno, "%s '%s'", what, object);
 	if (st->result.error || st->result.flags & WIRE_RESULT_REASON)
 		return client_result_error(&st->result, what, object, e);
+	if (st->feed.whole && !st->feed.eof)
+		return err_set(e, R_WIRE_MALFORMED, 0, "%s '%s': answered before all was sent",
+			what, object);
 	return 0;
 }
