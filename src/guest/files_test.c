@@ -603,6 +603,57 @@ static void a_broken_archive_is_told(void **state)
 
 /* --- many at once --- */
 
+/* Of the guest; -1: not to be read. */
+static long resident_kib(void)
+{
+	char text[8192] = "", path[64], *at;
+	_cleanup_err_ struct err e = ERR_INIT;
+	uint64_t guest, kib;
+
+	/* the guest is the one child of the process between us */
+	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%d/task/%d/children", p.pid, p.pid), text,
+		    sizeof text) <= 0)
+		return -1;
+	at = strchr(text, ' ');
+	if (at)
+		*at = 0;
+	if (parse_u64(text, 1, 1 << 30, "pid", &guest, &e) < 0)
+		return -1;
+	if (read_file_at(AT_FDCWD, FMT(path, "/proc/%u/status", (unsigned)guest), text,
+		    sizeof text) <= 0 ||
+		!(at = strstr(text, "VmRSS:")))
+		return -1;
+	at += strcspn(at, "0123456789");
+	at[strspn(at, "0123456789")] = 0;
+	return parse_u64(at, 0, 1 << 30, "size", &kib, &e) < 0 ? -1 : (long)kib;
+}
+
+static void memory_is_given_back(void **state)
+{
+	static char much[3 << 20];
+	long kib;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		PLAY_SEND(&p, write, .stream = ++next, AT("f"), .mode = 0644);
+		play_data(&p, next, much, sizeof much);
+		play_eof(&p, next, sizeof much);
+		assert_int_equal(play_until_result(&p, next)->answer.error, 0);
+		PLAY_SEND(&p, tar_out, .stream = ++next, AT("f"));
+		assert_int_equal(play_until_result(&p, next)->answer.error, 0);
+		play_close(&p, next);
+		play_close(&p, next - 1);
+	}
+	(void)ASK(stat, AT("f"));
+	play_close(&p, next);
+	play_check_alive(&p, ++next);
+	usleep(20000);
+	kib = resident_kib();
+	if (kib < 0)
+		skip();
+	assert_in_range(kib, 20, 400);
+}
+
 static void small_requests_pass_by_large_ones(void **state)
 {
 	uint32_t large, small[50];
@@ -642,6 +693,7 @@ int main(int argc, char **argv)
 		WITH(other_programs_read_our_archives_and_we_theirs),
 		WITH(hostile_archives_stay_inside),
 		WITH(a_broken_archive_is_told),
+		WITH(memory_is_given_back),
 		WITH(small_requests_pass_by_large_ones),
 	};
 

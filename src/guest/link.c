@@ -8,6 +8,7 @@
  * Must hold: no byte of a lane is forgotten before the host acknowledged it, and none is sent above the host's limit. */
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -24,6 +25,7 @@ enum {
 	PENDING_SIZE = CONTROL_SIZE + BATCH_BYTES + 2 * WIRE_MAX_BODY,
 	MAX_REFUSED = 64,
 	FRAMES_PER_TURN = 256,
+	KEEP = 64 << 10, /* of a buffer, while there is no stream */
 };
 
 enum link_state { LINK_DOWN, LINK_GREETING, LINK_RESUMING, LINK_UP };
@@ -46,9 +48,10 @@ static struct {
 		bool run;
 	} refused[MAX_REFUSED];
 	unsigned n_refused;
-	uint8_t in[IN_SIZE];
+	size_t high; /* most bytes that `in` or `pending` held since they were given back */
+	uint8_t in[IN_SIZE] __attribute__((aligned(4096)));
+	uint8_t pending[PENDING_SIZE] __attribute__((aligned(4096)));
 	uint8_t control[CONTROL_SIZE];
-	uint8_t pending[PENDING_SIZE];
 } l; /* all zero at first, so that it takes no room in the file: fd counts while the state isn't LINK_DOWN */
 
 static bool link_is_open(void)
@@ -111,6 +114,12 @@ static void want_room(bool on)
 	l.writing = on;
 }
 
+static void note_use(size_t n)
+{
+	if (n > l.high)
+		l.high = n;
+}
+
 static void set_aside(size_t sent)
 {
 	for (unsigned i = 0; i < l.n_parts; i++) {
@@ -125,6 +134,7 @@ static void set_aside(size_t sent)
 		l.pending_len += n - sent;
 		sent = 0;
 	}
+	note_use(l.pending_len);
 }
 
 /* Sends the batch or sets it aside; false when the connection broke. */
@@ -300,6 +310,15 @@ void link_flush(void)
 	if (l.state != LINK_DOWN)
 		want_room(l.pending_len > 0);
 	session.urgent = session.lazy = false;
+}
+
+void link_rest(void)
+{
+	if (l.high <= KEEP || l.have || l.pending_len || stream_first())
+		return;
+	(void)sys3(SYS_madvise, l.in, sizeof l.in & ~4095ul, MADV_DONTNEED);
+	(void)sys3(SYS_madvise, l.pending, sizeof l.pending & ~4095ul, MADV_DONTNEED);
+	l.high = 0;
 }
 
 /* --- the beginning of a connection --- */
@@ -608,6 +627,7 @@ void link_ready(uint32_t events)
 		}
 		if (r > 0)
 			l.have += (size_t)r;
+		note_use(l.have);
 	}
 	if (link_is_open())
 		serve_frames();

@@ -47,7 +47,7 @@ struct play {
 	struct buf in, out;
 	int64_t may_read, may_send;   /* bytes until the connection breaks; -1: it doesn't */
 	int64_t next_read, next_send; /* the same for the next connections */
-	bool quiet; /* frames are checked for form and forgotten */
+	bool quiet;                   /* frames are checked for form and forgotten */
 	struct seen *seen[PLAY_MAX_SEEN];
 	size_t n_seen;
 	uint32_t incoming[64], n_incoming;

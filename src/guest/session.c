@@ -361,6 +361,8 @@ static void loop(void)
 			link_flush();
 		}
 		busy = busy || link_wants_turn();
+		if (!busy)
+			link_rest();
 	}
 }
 

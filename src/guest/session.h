@@ -168,6 +168,7 @@ void link_open(int fd, uint64_t epoch);
 void link_ready(uint32_t events);
 void link_flush(void);
 void link_end(void);
+void link_rest(void);       /* nothing to do: gives memory back that much traffic took */
 bool link_wants_turn(void); /* frames were read and not served yet */
 void link_refuse(
 	uint32_t number, bool run, uint32_t error); /* the answer for a stream that can't be */
