@@ -297,16 +297,6 @@ static int put_whiteout(struct changes *c, const char *name)
 
 /* --- two sides ----------------------------------------------------------------------------------------------------- */
 
-static bool is_whiteout(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
-}
-
-static bool is_dot(const char *name)
-{
-	return streq(name, ".") || streq(name, "..");
-}
-
 /* What the lower layers show at a name: the side's number, or -1. */
 static int find_lower(const struct place *p, const char *name, struct stat *ret)
 {
@@ -437,7 +427,7 @@ static int visit_entered(struct changes *c, const struct place *p, unsigned laye
 	if (S_ISDIR(st->st_mode))
 		return visit_directory(c, p, layer, name, st, depth);
 	lower = find_lower(p, name, &lower_st);
-	if (!is_whiteout(st))
+	if (!layer_is_whiteout(st))
 		return emit(c, lower < 0 ? 'A' : 'M', &p->writable[layer], name, st);
 	return lower < 0 ? 0 : put_record(c, 'D', lower_st.st_mode, 0);
 }
@@ -453,7 +443,7 @@ static int visit(
 		return 0; /* gone meanwhile */
 	if (is_above(p, layer, name))
 		return 0;
-	if (c->content && is_whiteout(&st))
+	if (c->content && layer_is_whiteout(&st))
 		return find_lower(p, name, &lower_st) < 0 ? 0 : put_whiteout(c, name);
 	if (enter(c, "", name, &before) < 0)
 		return -1;
@@ -488,7 +478,8 @@ static int list_hidden(struct changes *c, const struct place *p)
 			size_t before;
 			int r;
 
-			if (is_dot(entry->d_name) || is_above(p, p->n_writable, entry->d_name) ||
+			if (layer_is_dot(entry->d_name) ||
+				is_above(p, p->n_writable, entry->d_name) ||
 				fstatat(p->lower[i].fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) <
 					0)
 				continue;
@@ -518,7 +509,8 @@ static int walk(struct changes *c, const struct place *p, unsigned depth)
 		if (!d)
 			return -1;
 		while ((entry = readdir(d)))
-			if (!is_dot(entry->d_name) && visit(c, p, i, entry->d_name, depth) < 0)
+			if (!layer_is_dot(entry->d_name) &&
+				visit(c, p, i, entry->d_name, depth) < 0)
 				return -1;
 	}
 	return 0;

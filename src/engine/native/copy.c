@@ -252,11 +252,6 @@ static int copy_linked(
 
 /* --- directories --------------------------------------------------------------------------------------------------- */
 
-static bool is_whiteout(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
-}
-
 static DIR *read_dir(int fd)
 {
 	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -265,11 +260,6 @@ static DIR *read_dir(int fd)
 	if (!d)
 		again = close_fd(again);
 	return d;
-}
-
-static bool is_dot(const char *name)
-{
-	return streq(name, ".") || streq(name, "..");
 }
 
 /* NOLINTBEGIN(misc-no-recursion): at most LAYERS_MAX_DEPTH deep */
@@ -283,7 +273,7 @@ static int empty_dir(int fd, unsigned depth)
 	if (!d)
 		return -1;
 	while ((entry = readdir(d)))
-		if (!is_dot(entry->d_name) && remove_tree(fd, entry->d_name, depth + 1) < 0)
+		if (!layer_is_dot(entry->d_name) && remove_tree(fd, entry->d_name, depth + 1) < 0)
 			return -1;
 	return 0;
 }
@@ -354,7 +344,7 @@ static int copy_entry(struct layer_copy *c, int from, int to, const char *name, 
 	if (S_ISDIR(st.st_mode))
 		return copy_subdir(c, from, to, name, depth + 1);
 	/* no other device can be made inside; were there one, it would not be carried on */
-	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !is_whiteout(&st)))
+	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !layer_is_whiteout(&st)))
 		return 0;
 	if (c->merge && remove_tree(to, name, 0) < 0)
 		return -1;
@@ -377,7 +367,8 @@ static int copy_dir(struct layer_copy *c, int from, int to, unsigned depth)
 	if (!d || fstat(from, &st) < 0)
 		return -1;
 	while ((entry = readdir(d)))
-		if (!is_dot(entry->d_name) && copy_entry(c, from, to, entry->d_name, depth) < 0)
+		if (!layer_is_dot(entry->d_name) &&
+			copy_entry(c, from, to, entry->d_name, depth) < 0)
 			return -1;
 	return copy_attributes(c, from, to, &st);
 }

@@ -445,7 +445,7 @@ static int is_empty(const struct layers *l, const char *name)
 		return -1;
 	}
 	while ((entry = readdir(d)))
-		if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+		if (!layer_is_dot(entry->d_name))
 			return 0;
 	return 1;
 }

@@ -5,7 +5,9 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -338,6 +340,17 @@ struct layer_copy {
 
 /* Copies what is in `from` into `to`, attributes of `from` itself among it. */
 int layer_copy(struct layer_copy *c, int from, int to, struct err *e);
+
+/* What overlayfs shows as nothing. */
+static inline bool layer_is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+static inline bool layer_is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
 
 /* Whether overlayfs would show nothing below this directory: 1, 0, or -1 with errno. */
 int layer_is_opaque(int fd, enum layer_marks marks);
