@@ -36,7 +36,7 @@ refuses path_not_found 'what is not there on the host' cp "$T/none" "$sb:/worksp
 refuses path_not_found 'into what is not there' cp "$T/f" "$sb:/none/f"
 refuses sandbox_not_found 'an unknown sandbox' cp "$T/f" nobody:/workspace/f
 # a normal user's sandbox has one id, which owns all that was made for it
-[ $who = user ] ||
+[ "$who" = user ] ||
 	refuses permission_denied 'where the workload may not write' cp "$T/f" "$sb:/etc/planted"
 bailey cp "$T/f" "$T/g"
 is 'no sandbox at all' 2 "$rc"
