@@ -232,8 +232,9 @@ static void test_killed(void **state)
 		open_box(&b, 1 << 20);
 		pid = fork();
 		assert_true(pid >= 0);
-		for (unsigned k = 0; pid == 0; k++)
-			put(&b, k & 1, 1 + k * 997 % 60000);
+		if (pid == 0)
+			for (unsigned k = 0;; k++)
+				put(&b, k & 1, 1 + k * 997 % 60000);
 		(void)usleep(500 + i * 200);
 		(void)kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
