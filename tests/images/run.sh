@@ -28,8 +28,12 @@ cleanup() {
 	stop_all
 	end_daemon "$docker_pid"
 	end_daemon "$registry_pid"
-	end_daemon "$build_pid"
-	[ -z "$T" ] || rm -rf "$T"
+	if [ -n "$build_pid" ]; then
+		end_daemon "$build_pid"
+		# it takes its chroot away by itself
+		until_true 300 none_marked "$T" || true
+	fi
+	[ -z "$T" ] || rm -rf --one-file-system "$T"
 	drop_user
 }
 
@@ -189,9 +193,35 @@ layer_cases() {
 	is 'files are shared between layers' "$(stat -c %i "$(tree_of plain)/v/a")" \
 		"$(stat -c %i "$(tree_of case)/v/a")"
 	image rm case
-	holds 'layers go with the last image that needs them' store_is_clean 2
+	holds 'layers go with the last image that needs them' store_is_clean 1
+	shared_layers
 	image rm plain
 	holds 'and the shared ones too' store_is_clean 0
+}
+
+# Two images on one large layer, each with small ones of its own, imported in either order.
+shared_layers() {
+	python3 - "$T/layers" "$here" <<'END'
+import sys
+dir_, here = sys.argv[1:3]
+sys.path.insert(0, here)
+sys.argv = ["x", dir_, "/nowhere"]
+from hostile import BASE, Layout, entry, tar
+large = tar(BASE + [entry("large", b"x" * (17 << 20))])
+for name, n in (("left", 3), ("right", 2)):
+    small = [tar([entry("%s%d" % (name, i), b"x")]) for i in range(n)]
+    open(dir_ + "/" + name, "wb").write(Layout(large, *small).tar())
+END
+	image import "$T/layers/left" --name left
+	image import "$T/layers/right" --name right
+	is 'a large layer is shared' "$(stat -c %i "$(tree_of left)/large")" \
+		"$(stat -c %i "$(tree_of right)/large")"
+	is 'small ones are not mixed up' 'left0 left1 left2 right0 right1' \
+		"$(cd "$(tree_of left)" && echo left*) $(cd "$(tree_of right)" && echo right*)"
+	is 'nor seen in each other' '' "$(find "$(tree_of left)" -name 'right*')"
+	image rm left
+	holds 'what both need stays' store_is_clean 3
+	image rm right
 }
 
 snapshot() { # DIR

@@ -149,9 +149,12 @@ static int run(
 {
 	_cleanup_free_ char *tmp = geteuid() == 0 ? store_work_path(store, "") : NULL;
 	/* SIGTERM lets it unmount and remove what it made under another uid */
-	struct tool t = {
-		.package = "mmdebstrap", .argv = b->argv, .tmpdir = tmp, .death_signal = SIGTERM
-	};
+	struct tool t = { .package = "mmdebstrap",
+		.argv = b->argv,
+		.tmpdir = tmp,
+		.death_signal = SIGTERM,
+		.lock_fd = store->work_lock,
+		.mounts = true };
 	struct running_tool running = { 0, -1, NULL };
 	_cleanup_close_ int from = -1, to = -1;
 	_cleanup_err_ struct err why = ERR_INIT;

@@ -64,6 +64,7 @@ static int run_skopeo(const struct store *store, const struct arguments *a, stru
 		.argv = argv,
 		.tmpdir = tmp,
 		.death_signal = SIGKILL,
+		.lock_fd = store->work_lock,
 		.out_fd = -1 };
 	struct running_tool running = { 0, -1, NULL };
 	unsigned n = 7;

@@ -1,5 +1,5 @@
-/* Owns making an image: trees for its layers, one on top of the other, then the record.  All of it is made in the work
- * directory, put on the disk, and only then moved to where it can be seen. */
+/* Owns making an image: its name, its trees, its record.  All of it is made in the work directory, put on the disk, and
+ * only then moved to where it can be seen. */
 #include "image/import/import.h"
 
 #include <errno.h>
@@ -10,134 +10,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "image/import/config.h"
+#include "image/import/chain.h"
 #include "image/import/digest.h"
 #include "image/import/pack.h"
-#include "image/import/walk.h"
-
-/* One chain on the way: its trees that are new, to be published in order. */
-struct chain {
-	char hex[IMAGE_HEX]; /* of what has been laid so far; "" at the bottom */
-	struct layer_facts facts;
-	char work[16]; /* the last new tree in the work directory; "": it is in the store */
-	struct {
-		char work[16], hex[IMAGE_HEX];
-	} made[MANIFEST_MAX_LAYERS];
-	unsigned n_made;
-};
-
-static int open_below(const struct store *store, const struct chain *c, int *ret_fd, struct err *e)
-{
-	char path[32];
-
-	if (!*c->work)
-		return store_open_tree(store, c->hex, ret_fd, e);
-	*ret_fd = openat(store->work, FMT(path, "%s/root", c->work),
-		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return *ret_fd < 0 ? store_failed(e, errno, "open a tree") : 0;
-}
-
-/* A new tree that begins as what lies below. */
-static int begin_tree(
-	struct store *store, const struct chain *c, const char *work, int *ret_fd, struct err *e)
-{
-	_cleanup_close_ int root = -1;
-	int below, copy;
-
-	if (store_new_tree(store, work, &root, e) < 0)
-		return -1;
-	if (*c->hex) {
-		copy = fcntl(root, F_DUPFD_CLOEXEC, 3);
-		if (open_below(store, c, &below, e) < 0 || tree_clone(below, copy, e) < 0)
-			return -1;
-	}
-	*ret_fd = move_fd(&root);
-	return 0;
-}
-
-static void chain_id(const struct chain *c, const char *diff, char ret[static IMAGE_HEX])
-{
-	char text[2 * IMAGE_HEX + 32];
-
-	if (!*c->hex) {
-		FMT(text, "%s", diff);
-		memcpy(ret, text, IMAGE_HEX);
-		return;
-	}
-	FMT(text, "sha256:%s sha256:%s", c->hex, diff);
-	digest_of(text, strlen(text), ret);
-}
-
-/* The bytes are those that were announced, packed as announced. */
-static int check_layer(
-	const struct blob *b, const char *diff, const struct stream_end *end, struct err *e)
-{
-	if (*b->digest && (!streq(end->packed, b->digest) || end->packed_bytes != b->size))
-		return err_set(e, R_DIGEST_MISMATCH, 0,
-			"check the layer '%.19s': its bytes are not those that its digest names",
-			b->digest);
-	if (!streq(end->plain, diff))
-		return err_set(e, R_DIGEST_MISMATCH, 0,
-			"check the layer '%.19s': unpacked it is not what the configuration names",
-			diff);
-	if (b->compression != COMPRESSION_ANY && b->compression != end->compression)
-		return err_set(e, R_IMAGE_INVALID, 0,
-			"check the layer '%.19s': it is not packed as its media type says", diff);
-	return 0;
-}
-
-static int lay(struct store *store, const struct source *s, const struct blob *b, const char *diff,
-	struct import *how, struct chain *c, struct err *e)
-{
-	_cleanup_stream_ struct stream *in = NULL;
-	_cleanup_close_ int fd = -1, root = -1;
-	struct tree_info info = { .parent = "" };
-	struct stream_end end;
-	char work[16], hex[IMAGE_HEX];
-
-	chain_id(c, diff, hex);
-	FMT(work, "t%u", c->n_made);
-	if (source_file(s, b->name, &fd, e) < 0 || begin_tree(store, c, work, &root, e) < 0 ||
-		stream_open(&in, fd, &how->limits, e) < 0)
-		return err_wrap(e, "layer '%.12s'", diff);
-	stream_allow_short(in);
-	if (layer_apply(in, root, &how->limits, &c->facts, e) < 0 ||
-		stream_finish(in, &end, e) < 0 || check_layer(b, diff, &end, e) < 0)
-		return err_wrap(e, "layer '%.12s'", diff);
-	FMT(info.parent, "%s", c->hex);
-	info.facts = c->facts;
-	if (store_write_info(store, work, &info, e) < 0)
-		return -1;
-	FMT(c->work, "%s", work);
-	FMT(c->made[c->n_made].work, "%s", work);
-	FMT(c->made[c->n_made].hex, "%s", hex);
-	c->n_made++;
-	memcpy(c->hex, hex, sizeof hex);
-	return 0;
-}
-
-/* A chain that the store has is taken as it is: its id says what is in it. */
-static int lay_all(struct store *store, const struct source *s, const struct manifest *m,
-	const struct diff_ids *ids, struct import *how, struct chain *c, struct err *e)
-{
-	for (unsigned i = 0; i < m->n_layers; i++) {
-		struct tree_info info;
-		char hex[IMAGE_HEX];
-
-		chain_id(c, ids->hex[i], hex);
-		if (!store_has_tree(store, hex)) {
-			if (lay(store, s, &m->layers[i], ids->hex[i], how, c, e) < 0)
-				return -1;
-			continue;
-		}
-		if (store_read_info(store, hex, &info, e) < 0)
-			return -1;
-		c->facts = info.facts;
-		*c->work = '\0';
-		memcpy(c->hex, hex, sizeof hex);
-	}
-	return 0;
-}
 
 char *import_name(const char *text)
 {
@@ -183,14 +58,13 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* All data first, then each tree from the bottom up, then the record: a crash in between leaves whole trees that the next
- * removal frees. */
+/* The trees first, then the record. */
 static int publish(
 	struct store *store, struct import *how, struct chain *c, struct image *i, struct err *e)
 {
 	_cleanup_close_ int root = -1;
 
-	if (open_below(store, c, &root, e) < 0)
+	if (chain_open(c, store, &root, e) < 0)
 		return -1;
 	i->chain = xasprintf("sha256:%s", c->hex);
 	i->ids_kept = geteuid() == 0;
@@ -199,13 +73,9 @@ static int publish(
 	i->xattrs_dropped = c->facts.xattrs;
 	i->imported_ms = now_ms();
 	if (config_find_user(i, root, e) < 0 ||
-		tree_measure(move_fd(&root), &i->size_bytes, &i->entries, e) < 0)
+		tree_measure(move_fd(&root), &i->size_bytes, &i->entries, e) < 0 ||
+		chain_publish(c, store, e) < 0)
 		return -1;
-	if (c->n_made && syncfs(store->dir) < 0)
-		return store_failed(e, errno, "write the image store");
-	for (unsigned n = 0; n < c->n_made; n++)
-		if (store_publish(store, c->made[n].work, c->made[n].hex, e) < 0)
-			return -1;
 	return store_write_ref(store, i, how->replace, e);
 }
 
@@ -229,7 +99,7 @@ static int import_layers(struct store *store, const struct source *s, struct imp
 	if (*m.digest)
 		i->manifest = xasprintf("sha256:%s", m.digest);
 	i->source = xstrdup(how->source ?: s->kind == SOURCE_DOCKER ? "docker" : "oci");
-	if (choose_name(how, i, e) < 0 || lay_all(store, s, &m, &ids, how, c, e) < 0)
+	if (choose_name(how, i, e) < 0 || chain_lay(c, store, s, &m, &ids, &how->limits, e) < 0)
 		return -1;
 	return publish(store, how, c, i, e);
 }
@@ -265,28 +135,15 @@ static int describe_tar(struct image *i, const char *diff, struct err *e)
 int import_tar(struct store *store, int fd, struct import *how, struct image *ret, struct err *e)
 {
 	_cleanup_free_ struct chain *c = xcalloc(1, sizeof *c);
-	_cleanup_stream_ struct stream *in = NULL;
 	_cleanup_close_ int root = -1;
-	struct tree_info info = { .parent = "" };
-	struct stream_end end;
 
 	ret->source = xstrdup(how->source ?: "tar");
 	if (how->known_as)
 		ret->reference = xstrdup(how->known_as);
-	if (choose_name(how, ret, e) < 0 || begin_tree(store, c, "t0", &root, e) < 0 ||
-		stream_open(&in, fd, &how->limits, e) < 0 ||
-		layer_apply(in, root, &how->limits, &c->facts, e) < 0 ||
-		stream_finish(in, &end, e) < 0 || check_tree(root, e) < 0 ||
-		describe_tar(ret, end.plain, e) < 0)
+	if (choose_name(how, ret, e) < 0 || chain_lay_tar(c, store, fd, &how->limits, e) < 0 ||
+		chain_open(c, store, &root, e) < 0 || check_tree(root, e) < 0 ||
+		describe_tar(ret, c->hex, e) < 0)
 		return -1;
-	info.facts = c->facts;
-	if (store_write_info(store, "t0", &info, e) < 0)
-		return -1;
-	FMT(c->work, "t0");
-	FMT(c->made[0].work, "t0");
-	FMT(c->made[0].hex, "%s", end.plain);
-	c->n_made = 1;
-	memcpy(c->hex, end.plain, sizeof end.plain);
 	return publish(store, how, c, ret, e);
 }
 

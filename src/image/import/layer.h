@@ -15,8 +15,9 @@ struct layer_facts {
 int layer_apply(struct stream *s, int root_fd, struct limits *limits, struct layer_facts *facts,
 	struct err *e);
 
-/* Fills the empty directory `to` with the tree `from`: directories are made anew, the rest is linked.  Takes both. */
-int tree_clone(int from, int to, struct err *e);
+/* Fills the empty directory `to` with the tree `from`: directories are made anew, the rest is linked.  Takes both.
+ * *entries grows by how many that were. */
+int tree_clone(int from, int to, uint64_t *entries, struct err *e);
 
 /* Counts what is in a tree; takes root_fd. */
 int tree_measure(int root_fd, uint64_t *ret_bytes, uint64_t *ret_entries, struct err *e);

@@ -2,6 +2,7 @@
  * must not.  It reads hostile archives with the user's own rights and nothing else: it makes no sandbox.
  *
  * usage: bailey-image import|build|pull|ls|inspect|rm|export [FLAG ...] [ARGUMENT ...] */
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
@@ -152,6 +153,17 @@ static int run(unsigned v, int argc, char **argv, struct arguments *a, struct er
 	return verb_flush(&out, e);
 }
 
+/* A closed one would be taken by the next open, and then get what is meant for a terminal. */
+static void fill_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR); /* not O_CLOEXEC: children need them too */
+	while (fd >= 0 && fd <= 2);
+	(void)close_fd(fd);
+}
+
 /* Deep trees are walked with two descriptors a level. */
 static void raise_files(void)
 {
@@ -172,6 +184,7 @@ int main(int argc, char **argv)
 
 	/* names in archives are bytes; libarchive turns them into the locale's letters and back */
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
+	fill_standard_fds();
 	(void)umask(022);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL);

@@ -277,7 +277,8 @@ static int lock_tree(struct store *s, const char *hex, const char *what, int *re
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		(void)close_fd(fd);
 		(void)err_set(e, R_BUSY, 0, "remove the image '%s': a sandbox uses it", what);
-		return err_remedy(e, "Remove the sandboxes that 'bailey ls --all' shows with it, and wait for runs to end.");
+		return err_remedy(e,
+			"Remove the sandboxes that 'bailey ls --all' shows with it, and wait for runs to end.");
 	}
 	*ret_fd = fd;
 	return 0;

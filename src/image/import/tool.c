@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +26,15 @@ static void child_fail(int fd)
 	_exit(127);
 }
 
+/* What it mounts is seen by nobody else and goes with it, however it ends: a chroot with the host's /proc and /dev in it
+ * must not be left for anybody's rm -r.  Where this is not allowed, mounting isn't either. */
+static int hide_mounts(const struct tool *t)
+{
+	if (!t->mounts || geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
+		return 0;
+	return mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL);
+}
+
 /* Between fork and exec. */
 static void become(const struct tool *t, int err_fd, int report, pid_t parent)
 {
@@ -38,7 +49,8 @@ static void become(const struct tool *t, int err_fd, int report, pid_t parent)
 	if (getppid() != parent)
 		_exit(127);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(t->out_fd >= 0 ? t->out_fd : null, 1) < 0 ||
-		dup2(err_fd, 2) < 0 || (t->tmpdir && setenv("TMPDIR", t->tmpdir, 1) < 0))
+		dup2(err_fd, 2) < 0 || fcntl(t->lock_fd, F_SETFD, 0) < 0 || hide_mounts(t) < 0 ||
+		(t->tmpdir && setenv("TMPDIR", t->tmpdir, 1) < 0))
 		child_fail(report);
 	memcpy(&argv, &t->argv, sizeof argv); /* execvp would take const, but for history */
 	(void)execvp(argv[0], argv);

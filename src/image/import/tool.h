@@ -1,5 +1,6 @@
 /* Other programs that bailey-image runs: skopeo and mmdebstrap.  Only when a verb needs one. */
 #pragma once
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -10,6 +11,8 @@ struct tool {
 	const char *const *argv; /* argv[0] is looked for in PATH */
 	const char *tmpdir;      /* TMPDIR for it, or NULL */
 	int death_signal;        /* what it gets when we die */
+	int lock_fd;             /* stays open in it: nobody sweeps what it works on.  Borrowed */
+	bool mounts;             /* it mounts: as root in a mount namespace of its own */
 	int out_fd;              /* its standard output; -1: /dev/null.  Borrowed */
 };
 
