@@ -24,9 +24,10 @@ space=512   # MiB of address space for the client
 # Lies after which a client may end well: what they say is odd, harmless, and of the guest alone.
 may_succeed() { # LIE
 	case $1 in
-	none | left-huge | ended-twice | data-tiny | boot-flood | stream-many | ack-lies | ack-unknown) ;;
-	tar-deep | tar-setuid | tar-char-device | tar-block-device | tar-fifo | tar-nothing | tar-dot) ;;
-	kill-never | read-twice | list-control | stat-link-long | write-ack-lies | resume-*) ;;
+	none | close-5 | close-6 | cut-5 | cut-6) ;;
+	left-huge | above-credit* | ended-twice | data-tiny | boot-flood | stream-many | ack-lies | ack-unknown) ;;
+	tar-deep | tar-setuid | tar-char-device | tar-block-device | tar-fifo | tar-nothing | tar-dot | tar-control) ;;
+	kill-never | read-twice | list-control | stat-link-* | write-ack-lies | resume-*) ;;
 	*) return 1 ;;
 	esac
 }
@@ -39,8 +40,8 @@ meet() { # LIE
 		bailey exec "$sb" --detach -- true
 		limit=$deadline bailey kill "$sb" 1
 		;;
-	tar-* | stat-*) limit=$deadline bailey cp "$sb:/d" "$T/w/out" ;;
-	list-* | search-* | read-* | write-*) limit=$deadline try "$client" "$sb" "${1%%-*}" ;;
+	tar-*) limit=$deadline bailey cp "$sb:/d" "$T/w/out" ;;
+	stat-* | list-* | search-* | read-* | write-*) limit=$deadline try "$client" "$sb" "${1%%-*}" ;;
 	dial-*) limit=$deadline try dial ;;
 	*) limit=$deadline bailey exec "$sb" -- true ;;
 	esac
@@ -67,7 +68,7 @@ surroundings() {
 		-path './bg.*' -o -printf '%y %m %s %p\n' | grep -v ' \./w$' | sort)
 	[ ! -e "$landed" ] || echo "landed at $landed"
 	cat "$T/w/canary"
-	sha256sum /etc/passwd
+	stat -c '%i %h %a' /etc/passwd
 }
 
 high_water() { # PID: KiB
@@ -87,6 +88,11 @@ engine_size() { # prints the larger, in MiB
 	echo $((max / 1024))
 }
 
+# The reason that the client gave, behind whatever the guest had it print.
+told() {
+	tail -c 4000 "$T/err" | grep -aE 'bailey: .* \[[a-z_]+\]$' | grep -oE '\[[a-z_]+\]$' | tail -n 1
+}
+
 client_ended() { # LIE
 	if [ "$rc" -eq 137 ]; then
 		not_ok "$1: the client ends in time" "$(left)"
@@ -94,12 +100,12 @@ client_ended() { # LIE
 		ok "$1: the client"
 	elif [ "$1" = ended-twice ] && [ "$rc" -eq 3 ]; then
 		ok "$1: the client has the first end"
-	elif [ "$rc" -ne 0 ] && grep -qE '^bailey: .* \[[a-z_]+\]$' "$T/err"; then
-		ok "$1: the client is told $(grep -oE '\[[a-z_]+\]$' "$T/err" | tail -n 1)"
+	elif [ "$rc" -ne 0 ] && [ -n "$(told)" ]; then
+		ok "$1: the client is told $(told)"
 	else
 		not_ok "$1: the client is told" "$(left)"
 	fi
-	if grep -q $'\e' "$T/err" "$T/out"; then
+	if [ -n "$(cat "$T/err" "$T/out" | tr -dc '\033' | head -c 1)" ]; then
 		not_ok "$1: no bytes of the guest's change a terminal" "$(cat -v "$T/err")"
 	fi
 }
