@@ -409,6 +409,10 @@ static int take_frame(
 	struct wire_hello hello;
 
 	if (wire_get_hello(f, &hello) && !sb->greeted) {
+		if (hello.version > WIRE_VERSION || hello.version + 1u < WIRE_VERSION)
+			return err_set(e, R_WIRE_MALFORMED, 0,
+				"greet the guest of sandbox '%s': it speaks version %u, this engine %d",
+				sb->id, hello.version, WIRE_VERSION);
 		sb->greeted = true;
 		return 0;
 	}
