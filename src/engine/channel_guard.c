@@ -176,9 +176,6 @@ static int drop_capabilities(struct err *e)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { { 0 } };
 
-	for (int cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno == EINVAL)
-			break;
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "drop the channel's capabilities");
@@ -187,6 +184,10 @@ static int drop_capabilities(struct err *e)
 
 static int change_user(uid_t uid, struct err *e)
 {
+	/* while there is the right to do it */
+	for (int cap = 0; cap < 64; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno == EINVAL)
+			break;
 	if (uid == (uid_t)-1)
 		return 0;
 	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)

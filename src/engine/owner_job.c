@@ -83,7 +83,9 @@ static void new_record(struct owner *o, const struct job *j)
 	r->deadline_ms = r->ttl_ms ? r->created_ms + r->ttl_ms : 0;
 }
 
-static int take_over(struct owner *o, const struct job *j, bool copy, struct err *e)
+/* Until *ret_adopted the engine's sandbox is the old owner's: it must not be ended here. */
+static int take_over(
+	struct owner *o, const struct job *j, bool copy, bool *ret_adopted, struct err *e)
 {
 	new_record(o, j);
 	if (rundir_open(&o->dirs, o->record.id, &o->dir, e) < 0 || owner_write(o, e) < 0)
@@ -92,6 +94,7 @@ static int take_over(struct owner *o, const struct job *j, bool copy, struct err
 		return -1;
 	if (o->ops->adopt(o->sb, o->record.id, o->record.hostname, e) < 0)
 		return -1;
+	*ret_adopted = true;
 	o->booted = false;
 	o->sealed = !copy;
 	o->epoch = 0;
@@ -120,14 +123,16 @@ static _Noreturn void run_fork(struct owner *o, const struct job *given, int out
 {
 	_cleanup_err_ struct err e = ERR_INIT;
 	const struct job j = *given;
+	bool adopted = false;
 	char rest[64];
 
 	leave_owner(o);
 	(void)setsid();
-	if (take_over(o, &j, copy, &e) < 0) {
+	if (take_over(o, &j, copy, &adopted, &e) < 0) {
 		if (o->channel > 0)
 			channel_stop(o);
-		o->ops->free(o->sb);
+		if (adopted)
+			o->ops->free(o->sb);
 		rundir_remove(&o->dirs, o->record.id, o->record.name);
 		say_outcome(out, &e);
 		_exit(1);

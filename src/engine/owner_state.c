@@ -68,6 +68,8 @@ void state_end_now(struct owner *o)
 	const bool booted = o->booted;
 
 	o->end_at = 0;
+	/* before it hears that the guest is gone, so that nothing waits for another */
+	channel_state(o);
 	halt(o);
 	channel_say(o, PAIR_GONE, 0, o->end_reason ?: R_SANDBOX_NOT_RUNNING);
 	if (o->ending == ENDING_REMOVE) {
@@ -107,9 +109,9 @@ void state_lost(struct owner *o, enum reason why)
 		state_end_now(o);
 		return;
 	}
-	channel_say(o, PAIR_GONE, 0, why);
 	o->record.exit_reason = why;
 	set_state(o, STATE_LOST);
+	channel_say(o, PAIR_GONE, 0, why);
 	owner_event(o, "lost", reason_name(why));
 	if (o->creator >= 0) {
 		_cleanup_err_ struct err e = ERR_INIT;
