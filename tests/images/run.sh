@@ -395,6 +395,30 @@ END
 	image rm u
 }
 
+# An image of one program, without usr or bin.
+single_program() {
+	have 'an image of one program' gcc || return 0
+	printf '#include <stdio.h>\nint main(int n, char **v) { return puts(v[n - 1]) < 0; }\n' |
+		gcc -static -x c -o "$T/say" - 2>"$T/err" || {
+		skip 'an image of one program' 'gcc links nothing static here'
+		return 0
+	}
+	python3 - "$T" "$here" <<'END'
+import sys
+dir_, here = sys.argv[1:3]
+sys.path.insert(0, here)
+sys.argv = ["x", dir_, "/nowhere"]
+from hostile import Layout, entry, tar
+x = Layout(tar([entry("say", open(dir_ + "/say", "rb").read(), mode=0o755)]))
+x.config["config"] = {"Entrypoint": ["/say"], "Cmd": ["by itself"]}
+open(dir_ + "/single.tar", "wb").write(x.tar())
+END
+	image_out single 'an image of one program' import "$T/single.tar"
+	expect_out 'by itself' 'says what to start' -- run --image single
+	expect_out 'as told' 'and starts what is asked for' -- run --image single -- /say 'as told'
+	image rm single
+}
+
 # --- images of other programs ---------------------------------------------------------------------
 
 run_it() { # IMAGE NAME
@@ -624,7 +648,7 @@ main() {
 	trap 'exit 130' INT TERM
 	export BAILEY_HOME=$T/home PYTHONDONTWRITEBYTECODE=1
 	topics=(forms layer_cases hostile races full_disk swapped_links users_and_words
-		missing_tools built docker_saved layouts pulled)
+		single_program missing_tools built docker_saved layouts pulled)
 	[ $# -eq 0 ] || topics=("$@")
 	begin_build
 	for topic in "${topics[@]}"; do
