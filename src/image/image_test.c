@@ -223,7 +223,8 @@ static void an_unknown_key_is_skipped(void **state)
 
 static void a_working_directory_that_is_not_there_is_none(void **state)
 {
-	static const char *const dirs[] = { "/none", "/home/agent", "/tmp", "/proc", "srv", "/srv/.." };
+	static const char *const dirs[] = { "/none", "/home/agent", "/tmp", "/proc", "srv",
+		"/srv/.." };
 
 	(void)state;
 	for (size_t n = 0; n < sizeof dirs / sizeof *dirs; n++) {

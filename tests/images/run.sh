@@ -650,7 +650,7 @@ main() {
 	topics=(forms layer_cases hostile races full_disk swapped_links users_and_words
 		single_program missing_tools built docker_saved layouts pulled)
 	[ $# -eq 0 ] || topics=("$@")
-	begin_build
+	[[ " ${topics[*]} " != *' built '* ]] || begin_build
 	for topic in "${topics[@]}"; do
 		at=${EPOCHREALTIME/[.,]/}
 		"$topic"
