@@ -57,6 +57,12 @@ void owner_created(struct owner *o, const struct err *e)
 
 /* --- the process --- */
 
+#ifdef BAILEY_SANITIZED
+enum { QUIET = 2 }; /* what a sanitizer says must be seen */
+#else
+enum { QUIET = 3 };
+#endif
+
 static void become_daemon(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -65,7 +71,7 @@ static void become_daemon(void)
 	/* what must be private says so itself; the engine makes files that the sandbox reads */
 	(void)umask(022);
 	(void)!chdir("/");
-	for (int i = 0; null >= 0 && i < 3; i++)
+	for (int i = 0; null >= 0 && i < QUIET; i++)
 		if (null != i)
 			(void)dup2(null, i);
 	if (null > 2)
