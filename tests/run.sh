@@ -39,6 +39,11 @@ escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
 walls-user       user   60 tests/bench/same-walls.sh
+conformance      self  240 tests/conformance/run.sh
+conformance-user user  240 tests/conformance/run.sh
+hostile-guest    self  300 tests/hostile-guest/run.sh
+hostile-user     user  300 tests/hostile-guest/run.sh
+two-users        self  150 tests/two-users/run.sh
 leak             self  150 tests/leak/run.sh
 archives         self  120 tests/archives/run.sh
 races            self  240 tests/races/run.sh

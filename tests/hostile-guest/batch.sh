@@ -68,7 +68,7 @@ surroundings() {
 		-path './bg.*' -o -printf '%y %m %s %p\n' | grep -v ' \./w$' | sort)
 	[ ! -e "$landed" ] || echo "landed at $landed"
 	cat "$T/w/canary"
-	stat -c '%i %h %a' /etc/passwd
+	[ ! "$T/w/out/h" -ef /etc/passwd ] || echo 'linked to /etc/passwd'
 }
 
 high_water() { # PID: KiB
