@@ -392,7 +392,8 @@ const char *fake_path(const char *below)
 	static char paths[4][256];
 	static unsigned i;
 
-	return FMT(paths[i++ % 4], "%s/%s", home, below);
+	i = (i + 1) % 4;
+	return FMT(paths[i], "%s/%s", home, below);
 }
 
 static void fill(struct pack_request *r, const struct fake_wish *w, char ***env)

@@ -200,8 +200,8 @@ static int put_list(struct walk *w, char *const *list, struct err *e)
 			return err_set(e, R_OUT_OF_RANGE, 0,
 				"pass arguments or environment: over %d strings", PACK_MAX_STRINGS);
 	u32(w, &n);
-	for (uint32_t i = 0; i < n; i++)
-		(void)buf_add(w->out, list[i], strlen(list[i]) + 1);
+	for (char *const *s = list; s && *s; s++)
+		(void)buf_add(w->out, *s, strlen(*s) + 1);
 	return 0;
 }
 

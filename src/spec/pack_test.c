@@ -47,7 +47,7 @@ static void make(struct pack_request *r, char ***env)
 	free(q);
 	FMT(r->name, "box");
 	FMT(r->image, "some/image");
-	FMT(r->workspace, "/home/x\ny");
+	FMT(r->workspace, "/srv/x\ny");
 	r->keep = true;
 	r->spool_max = 12345;
 	r->command = command;
@@ -69,7 +69,7 @@ static void test_round_trip(void **state)
 	assert_string_equal(b.spec.id, a.spec.id);
 	assert_string_equal(b.name, "box");
 	assert_string_equal(b.image, "some/image");
-	assert_string_equal(b.workspace, "/home/x\ny");
+	assert_string_equal(b.workspace, "/srv/x\ny");
 	assert_true(b.keep);
 	assert_int_equal(b.spool_max, 12345);
 	assert_int_equal(b.spec.limits.pids, 77);
