@@ -68,11 +68,11 @@ size_t ring_peek(const struct ring *r, uint64_t from, const uint8_t **ret)
 	return n < r->cap - at ? n : r->cap - at;
 }
 
-void ring_drop(struct ring *r, uint64_t upto)
+void ring_drop(struct ring *r, uint64_t end)
 {
-	const size_t n = (size_t)(upto - r->base);
+	const size_t n = (size_t)(end - r->base);
 
-	r->base = upto;
+	r->base = end;
 	r->len -= n;
 	if (r->len) {
 		r->start = (r->start + n) & (r->cap - 1);

@@ -17,5 +17,5 @@ void ring_done(struct ring *r);
 bool ring_put(struct ring *r, const uint8_t *p, size_t n);
 /* The bytes from `from` (base at least) that lie in one piece. */
 size_t ring_peek(const struct ring *r, uint64_t from, const uint8_t **ret);
-/* Forgets all before `upto`, base + len at most; an empty ring has no memory. */
-void ring_drop(struct ring *r, uint64_t upto);
+/* Forgets all before `end`, base + len at most; an empty ring has no memory. */
+void ring_drop(struct ring *r, uint64_t end);
