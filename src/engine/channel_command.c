@@ -226,6 +226,8 @@ int commands_load(struct channel *c)
 		}
 		count_files(c, k->record.id);
 		link_command(c, k);
+		/* whoever attaches is answered behind what stood in the spool */
+		k->end_pos = k->record.bytes[0] + k->record.bytes[1];
 		if (!k->record.closed)
 			load_open(c, k);
 	}

@@ -35,6 +35,10 @@ bailey attach "$sb" "$long"
 is 'the command'\''s status' 7 "$rc"
 is 'all its output, once' '' "$(diff "$T/want" "$T/out" | head -n 20)"
 is 'and error output' e "$(cat "$T/err")"
+kill -KILL "$(channel_pid)"
+bailey attach "$sb" "$long"
+is 'of one that had ended before, too' '7 e' "$rc $(cat "$T/err")"
+is 'all its output, once' '' "$(diff "$T/want" "$T/out" | head -n 20)"
 detach true
 holds 'ids are not used again' [ "$cmd" -gt "$long" ]
 # while a client writes
