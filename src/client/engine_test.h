@@ -238,3 +238,28 @@ static inline void test_stop(struct test *t)
 	test_remove_home(t);
 	assert_int_equal(status, 0);
 }
+
+/* --- what a callback saw --- */
+
+struct seen {
+	char out[256], err[256];
+	struct bailey_result result;
+	int ended;
+};
+
+static inline void see_output(void *arg, int stream, const void *data, size_t n)
+{
+	struct seen *s = arg;
+	char *to = stream == 2 ? s->err : s->out;
+
+	assert_true(strlen(to) + n < sizeof s->out);
+	memcpy(to + strlen(to), data, n);
+}
+
+static inline void see_end(void *arg, const struct bailey_result *result)
+{
+	struct seen *s = arg;
+
+	s->result = *result;
+	s->ended++;
+}
