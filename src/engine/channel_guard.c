@@ -124,6 +124,7 @@ static const struct sock_filter allowed[] = {
 	CALL(epoll_ctl),
 	CALL(accept4),
 	CALL(getsockopt),
+	CALL(setsockopt),
 	CALL(ftruncate),
 	CALL(unlinkat),
 	CALL(fstat),

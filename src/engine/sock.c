@@ -9,10 +9,20 @@
 
 #include "base/cleanup.h"
 
-enum { FIRST_CAP = 4096, SEND_MAX = 1 << 20 };
+enum { FIRST_CAP = 4096, SEND_MAX = 1 << 20, SEND_BUFFER = 208 << 10 };
+
+/* Twice the usual room: half as many turns for the same bytes. */
+static void widen(int fd)
+{
+	const int bytes = SEND_BUFFER;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
 
 void sock_init(struct sock *s, int fd)
 {
+	if (fd >= 0)
+		widen(fd);
 	*s = (struct sock){ .fd = fd, .pass_fd = -1 };
 }
 
