@@ -211,7 +211,7 @@ like 'ls --all lists them' '*frozen *snapshot *' "$(cat "$T/out")"
 bailey events
 like 'events' "*T*Z $id created*" "$(cat "$T/out")"
 bailey events --json
-head -n 1 "$T/out" >"$T/line"
+grep -m 1 -F "\"$id\"" "$T/out" >"$T/line"
 report=$T/line reports 'events: JSON' time_ms number '+([0-9])' id string "$id" event string '+([a-z_])'
 start "$BAILEY" events --follow
 holds 'events --follow' until_true 50 grep -q snapshot "$T/bg.out"
