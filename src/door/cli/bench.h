@@ -35,6 +35,7 @@ enum bench_group {
 	GROUP_NOP,
 	GROUP_TRUE,
 	GROUP_COMMAND,
+	GROUP_EXEC_NOP,
 	GROUP_EXEC,
 	GROUP_FORK,
 	GROUP_COPY,
@@ -174,6 +175,7 @@ int bench_live_failed(const struct bailey_error *b, struct err *e);
 void bench_live_end(struct bench *b, struct bench_row *row);
 uint64_t bench_available_kib(void);
 int bench_bare_setup(struct bench *b, struct bench_row *row, struct err *e);
+int bench_bare_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
 int bench_exec_setup(struct bench *b, struct bench_row *row, struct err *e);
 int bench_exec_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e);
 int bench_create_setup(struct bench *b, struct bench_row *row, struct err *e);

@@ -72,6 +72,7 @@ static int run(struct bailey_sandbox *s, const char *script, struct err *e)
 /* A sandbox of the row's own, with as much disk, and memory for it. */
 static int make(struct bench *b, struct bench_row *row, uint64_t disk_mib, struct err *e)
 {
+	const struct bailey_mount programs = { b->libexec, BENCH_MOUNT_TARGET, BAILEY_RO };
 	struct bailey_create_options o = BAILEY_CREATE_OPTIONS_INIT;
 	struct bailey_error failure;
 	struct live *l;
@@ -82,6 +83,10 @@ static int make(struct bench *b, struct bench_row *row, uint64_t disk_mib, struc
 	o.disk = disk_mib << 20;
 	o.memory = (disk_mib + 512) << 20;
 	o.pids = 512;
+	if (row->group == GROUP_EXEC_NOP && b->needs_mount) {
+		o.mounts = &programs;
+		o.n_mounts = 1;
+	}
 	if (bailey_create(home, &o, l->id, &failure) < 0)
 		return bench_live_failed(&failure, e);
 	if (bailey_connect(home, l->id, &l->s, &failure) < 0)
@@ -130,10 +135,18 @@ static bool has_memory(struct bench_row *row, uint64_t mib)
 
 int bench_bare_setup(struct bench *b, struct bench_row *row, struct err *e)
 {
-	(void)b;
 	(void)e;
-	bench_arg(&row->args, "/usr/bin/true");
+	bench_arg(&row->args, "%s", row->group == GROUP_EXEC_NOP ? b->nop : "/usr/bin/true");
 	return 0;
+}
+
+/* The second of two: the first wakes up whatever slept since the last round. */
+int bench_bare_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e)
+{
+	uint64_t ignored;
+
+	return bench_command_once(b, row, &ignored, e) < 0 ? -1
+							   : bench_command_once(b, row, ret, e);
 }
 
 int bench_exec_setup(struct bench *b, struct bench_row *row, struct err *e)
@@ -153,25 +166,36 @@ int bench_exec_setup(struct bench *b, struct bench_row *row, struct err *e)
 	return 0;
 }
 
-int bench_exec_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e)
+static int exec_once(const struct bench *b, const struct bench_row *row, struct err *e)
 {
-	static const char *const argv[] = { "/usr/bin/true", NULL };
+	const char *const argv[] = { row->group == GROUP_EXEC_NOP ? b->nop_inside : "/usr/bin/true",
+		NULL };
 	struct bailey_exec_options o = BAILEY_EXEC_OPTIONS_INIT;
 	const struct live *l = row->data;
 	struct bailey_error failure;
 	struct bailey_result result;
+
+	o.argv = argv;
+	if (bailey_exec_run(l->s, &o, &result, &failure) < 0)
+		return bench_live_failed(&failure, e);
+	return result.status == 0
+		? 0
+		: err_set(e, R_SETUP_FAILED, 0, "run '%s': status %d", argv[0], result.status);
+}
+
+int bench_exec_once(struct bench *b, struct bench_row *row, uint64_t *ret, struct err *e)
+{
 	uint64_t start;
 
 	if (row->args.n)
-		return bench_command_once(b, row, ret, e);
-	o.argv = argv;
+		return bench_bare_once(b, row, ret, e);
+	if (exec_once(b, row, e) < 0)
+		return -1;
 	start = clock_ns(CLOCK_MONOTONIC);
-	if (bailey_exec_run(l->s, &o, &result, &failure) < 0)
-		return bench_live_failed(&failure, e);
+	if (exec_once(b, row, e) < 0)
+		return -1;
 	*ret = clock_ns(CLOCK_MONOTONIC) - start;
-	return result.status == 0
-		? 0
-		: err_set(e, R_SETUP_FAILED, 0, "run 'true': status %d", result.status);
+	return 0;
 }
 
 /* --- create, fork, diff --------------------------------------------------------------------------------------------- */
