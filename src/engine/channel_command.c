@@ -199,9 +199,10 @@ static void count_files(struct channel *c, uint32_t id)
 int commands_load(struct channel *c)
 {
 	struct command *all[SPOOL_SLOTS];
+	const unsigned slots = spool_slots(&c->spool);
 	size_t n = 0;
 
-	for (unsigned i = 0; i < SPOOL_SLOTS; i++) {
+	for (unsigned i = 0; i < slots; i++) {
 		struct spool_slot slot;
 
 		if (!spool_read_slot(&c->spool, i, &slot) || slot.id >= FIRST_PASS ||

@@ -58,9 +58,10 @@ int spool_open(struct spool *s, int dir, uint64_t max)
 	struct stat st;
 
 	*s = (struct spool){ .dir = dir, .max = max < SPOOL_MIN ? SPOOL_MIN : max };
-	s->index = open_file(s, "index", O_RDWR | O_CREAT);
+	/* made when there is something to write: many sandboxes never run a command */
+	s->index = open_file(s, "index", O_RDWR);
 	if (s->index < 0)
-		return -1;
+		return errno == ENOENT ? 0 : -1;
 	if (fstat(s->index, &st) == 0 && S_ISREG(st.st_mode))
 		return 0;
 	s->index = close_fd(s->index);
@@ -80,6 +81,18 @@ static uint32_t slot_check(const struct spool_slot *slot)
 	return checksum((const uint8_t *)slot + from, sizeof *slot - from);
 }
 
+unsigned spool_slots(const struct spool *s)
+{
+	struct stat st;
+	uint64_t n;
+
+	if (fstat(s->index, &st) < 0 || st.st_size <= 0)
+		return 0;
+	/* the last may lack its arguments' room */
+	n = ((uint64_t)st.st_size + SPOOL_SLOT - 1) / SPOOL_SLOT;
+	return n < SPOOL_SLOTS ? (unsigned)n : SPOOL_SLOTS;
+}
+
 int spool_read_slot(const struct spool *s, unsigned i, struct spool_slot *ret)
 {
 	return pread(s->index, ret, sizeof *ret, (off_t)i * SPOOL_SLOT) == (ssize_t)sizeof *ret &&
@@ -96,7 +109,7 @@ size_t spool_read_args(const struct spool *s, unsigned i, const struct spool_slo
 	return n > 0 ? (size_t)n : 0;
 }
 
-int spool_write_slot(const struct spool *s, unsigned i, struct spool_slot *slot, const char *args)
+int spool_write_slot(struct spool *s, unsigned i, struct spool_slot *slot, const char *args)
 {
 	union {
 		const char *in;
@@ -105,6 +118,8 @@ int spool_write_slot(const struct spool *s, unsigned i, struct spool_slot *slot,
 	struct iovec iov[2] = { { slot, sizeof *slot }, { text.out, args ? slot->args_len : 0 } };
 	ssize_t n;
 
+	if (s->index < 0)
+		s->index = open_file(s, "index", O_RDWR | O_CREAT);
 	slot->magic = SLOT_MAGIC;
 	slot->check = slot_check(slot);
 	do

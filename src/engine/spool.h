@@ -36,7 +36,7 @@ struct spool_slot {
 
 struct spool {
 	int dir;
-	int index;
+	int index;     /* -1: nothing was written yet */
 	uint64_t max;  /* bytes kept of one command */
 	uint64_t kept; /* of all */
 };
@@ -72,6 +72,9 @@ struct spool_cursor {
 int spool_open(struct spool *s, int dir, uint64_t max);
 void spool_close(struct spool *s);
 
+/* How many slots the index has. */
+unsigned spool_slots(const struct spool *s);
+
 /* Slot i of the index: 1 when it is a command, 0 when free or damaged. */
 int spool_read_slot(const struct spool *s, unsigned i, struct spool_slot *ret);
 
@@ -81,7 +84,7 @@ size_t spool_read_args(const struct spool *s, unsigned i, const struct spool_slo
 
 /* args NULL: those that stand there stay.  -1 with errno: the disk is full, and the command will be forgotten with this
  * process. */
-int spool_write_slot(const struct spool *s, unsigned i, struct spool_slot *slot, const char *args);
+int spool_write_slot(struct spool *s, unsigned i, struct spool_slot *slot, const char *args);
 
 void output_init(struct spool_output *o, uint32_t id);
 
