@@ -27,14 +27,14 @@ unit-gcc         self  120 tests/unit.sh unit-gcc release
 unit-asan-gcc    self  240 tests/unit.sh unit-asan-gcc asan-gcc
 unit-asan-clang  self  240 tests/unit.sh unit-asan-clang asan-clang
 house            self  120 tests/house/run.sh
-lint             self  420 tools/lint.sh
+lint             self  900 tools/lint.sh
 fuzz-replay      self  240 tools/fuzz.sh replay
 cli              self  240 tests/cli/run.sh --here
 cli-user         user  240 tests/cli/run.sh --here
 library          self  120 tests/library/run.sh
 library-user     user  120 tests/library/run.sh
-images           self  300 tests/images/run.sh
-images-user      user  300 tests/images/run.sh
+images           self  600 tests/images/run.sh
+images-user      user  600 tests/images/run.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
