@@ -283,6 +283,9 @@ static int check(const struct pack_request *r, struct err *e)
 			r->name);
 	if (str_has_control(r->image))
 		return err_set(e, R_BAD_VALUE, 0, "use an image: its name has a control character");
+	if (r->spool_max > PACK_MAX_SPOOL)
+		return err_set(e, R_OUT_OF_RANGE, 0, "keep '%llu' bytes of output: over 1t",
+			(unsigned long long)r->spool_max);
 	if (!r->spec.session)
 		return err_set(e, R_BAD_VALUE, 0, "create a sandbox: it is for one command");
 	return spec_check(&r->spec, e);

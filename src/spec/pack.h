@@ -16,6 +16,8 @@ enum {
 	PACK_MAX_STRINGS = 65536, /* of a command, and of an environment */
 };
 
+#define PACK_MAX_SPOOL (1ull << 40)
+
 /* Of the strings none is used as a path: they are told to whoever inspects the sandbox. */
 struct pack_request {
 	struct sandbox_spec spec; /* argv is not packed; env is */

@@ -170,6 +170,7 @@ int create_options_fill(struct bailey_create_options *ret, const struct options 
 	ret->cpu_millis = o->cpus;
 	ret->pids = (uint32_t)o->pids;
 	ret->tmp_size = o->tmp_size;
+	ret->spool_max = o->output_spool_max;
 	if (fill_env(o, &own->env, e) < 0)
 		return -1;
 	ret->env = (const char *const *)own->env.v;
