@@ -51,23 +51,6 @@ static bool is_terminal_by_itself(const struct options *o)
 		isatty(STDOUT_FILENO);
 }
 
-static int open_signals(struct err *e)
-{
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-		SIGWINCH };
-	sigset_t set;
-	int fd;
-
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		(void)sigaddset(&set, wanted[i]);
-	/* a reader that has gone is told by EPIPE; the sandbox's first process takes every signal's default back */
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "wait for signals") : fd;
-}
-
 /* The hatches weaken a wall by the user's own word: that has to be found later. */
 void run_log_hatches(const struct options *o, const char *id)
 {
@@ -396,7 +379,7 @@ int verb_run(struct options *o, int argc, char **argv, struct err *e)
 		return err_set(e, R_USAGE, 0,
 			"use '--tty' with '--json': a terminal's output can't be captured");
 	if (prepare(&r, argc ? argv : NULL, tty, e) == 0 && cli_open_engine(o, &r.engine, e) == 0 &&
-		run_io_open(&r.io, &io, e) == 0 && (r.signals = open_signals(e)) >= 0) {
+		run_io_open(&r.io, &io, e) == 0 && (r.signals = cli_open_signals(e)) >= 0) {
 		run_log_hatches(o, r.spec.id);
 		result = execute(&r, e);
 		if (result == 0)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "door/cli/live.h"
+#include "door/cli/verb.h"
 
 enum {
 	AGAIN_MS = 10000, /* a second signal within this time kills */
@@ -20,23 +21,6 @@ enum {
 	GOES_ON = 0,
 };
 
-static int open_signals(struct err *e)
-{
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-		SIGWINCH };
-	sigset_t set;
-	int fd;
-
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		(void)sigaddset(&set, wanted[i]);
-	/* a reader that has gone is told by EPIPE */
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? err_set(e, R_SETUP_FAILED, errno, "wait for signals") : fd;
-}
-
 int serve_open(struct serve *ret, struct bailey_sandbox *s, bool terminal, struct output *captured,
 	struct err *e)
 {
@@ -44,7 +28,7 @@ int serve_open(struct serve *ret, struct bailey_sandbox *s, bool terminal, struc
 	ret->s = s;
 	ret->terminal = terminal;
 	ret->captured = captured;
-	ret->signals = open_signals(e);
+	ret->signals = cli_open_signals(e);
 	return ret->signals < 0 ? -1 : 0;
 }
 

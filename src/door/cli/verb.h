@@ -31,6 +31,9 @@ void cli_take_interrupts(void);
 /* The two lines of an error, on standard error. */
 void cli_report(const struct err *e);
 
+/* A descriptor, the caller's to close, from which the signals that end or resize are read; they are blocked from now on. */
+int cli_open_signals(struct err *e);
+
 /* Adds n bytes of text with everything that could change a terminal shown as \xNN. */
 void cli_escape(struct buf *out, const char *text, size_t n);
 
