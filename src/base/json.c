@@ -161,3 +161,19 @@ void json_null(struct json *j, const char *key)
 	lead(j, key);
 	buf_puts(j->out, "null");
 }
+
+void json_add_err(struct buf *out, const struct err *e)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_object_begin(&j, NULL);
+	json_object_begin(&j, "error");
+	json_string(&j, "reason", reason_name(e->reason));
+	json_string(&j, "message", e->message);
+	json_string(&j, "remedy", err_get_remedy(e));
+	json_string(&j, "retry", reason_retry(e->reason) == RETRY_LATER ? "later" : "never");
+	json_object_end(&j);
+	json_object_end(&j);
+	(void)buf_puts(out, "\n");
+}

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 enum { JSON_MAX_DEPTH = 16 };
 
@@ -27,6 +28,9 @@ void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
+
+/* Adds the object that every program prints for a failure under --json, and a newline. */
+void json_add_err(struct buf *out, const struct err *e);
 
 /* True when the n bytes are well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool utf8_valid(const char *s, size_t n);

@@ -33,6 +33,20 @@ static void test_nesting_and_commas(void **state)
 		"{\"a\":\"x\",\"b\":[-1,18446744073709551615,{}],\"c\":true,\"d\":false,\"e\":null,\"f\":null}");
 }
 
+static void test_a_failure_as_an_object(void **state)
+{
+	_cleanup_buf_ struct buf b = BUF_INIT;
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	(void)state;
+	(void)err_set(&e, R_DISK_FULL, 0, "write '%s'", "a\"b");
+	(void)err_remedy(&e, "Free some.");
+	json_add_err(&b, &e);
+	assert_string_equal(b.data,
+		"{\"error\":{\"reason\":\"disk_full\",\"message\":\"write 'a\\\"b'\",\"remedy\":"
+		"\"Free some.\",\"retry\":\"later\"}}\n");
+}
+
 static void test_int_extremes(void **state)
 {
 	_cleanup_buf_ struct buf b = BUF_INIT;
@@ -164,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nesting_and_commas),
+		cmocka_unit_test(test_a_failure_as_an_object),
 		cmocka_unit_test(test_int_extremes),
 		cmocka_unit_test(test_escapes),
 		cmocka_unit_test(test_bad_bytes_become_replacement),

@@ -94,18 +94,8 @@ static int report_json(const struct err *e)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
 	_cleanup_err_ struct err failed = ERR_INIT;
-	struct json j;
 
-	json_init(&j, &out);
-	json_object_begin(&j, NULL);
-	json_object_begin(&j, "error");
-	json_string(&j, "reason", reason_name(e->reason));
-	json_string(&j, "message", e->message);
-	json_string(&j, "remedy", err_get_remedy(e));
-	json_string(&j, "retry", reason_retry(e->reason) == RETRY_LATER ? "later" : "never");
-	json_object_end(&j);
-	json_object_end(&j);
-	buf_puts(&out, "\n");
+	json_add_err(&out, e);
 	return cli_write(&out, &failed);
 }
 

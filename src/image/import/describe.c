@@ -113,22 +113,6 @@ void describe_end(struct buf *ret)
 	buf_puts(ret, "]\n");
 }
 
-void describe_error(const struct err *e, struct buf *ret)
-{
-	struct json j;
-
-	json_init(&j, ret);
-	json_object_begin(&j, NULL);
-	json_object_begin(&j, "error");
-	json_string(&j, "reason", reason_name(e->reason));
-	json_string(&j, "message", e->message);
-	json_string(&j, "remedy", err_get_remedy(e));
-	json_string(&j, "retry", reason_retry(e->reason) == RETRY_LATER ? "later" : "never");
-	json_object_end(&j);
-	json_object_end(&j);
-	buf_puts(ret, "\n");
-}
-
 void describe_names(const char *key, const struct image_list *names, struct buf *ret)
 {
 	struct json j;

@@ -11,7 +11,6 @@ void describe_next(const struct image *i, bool first, struct buf *ret);
 void describe_end(struct buf *ret);
 
 /* {"error": {...}}, as every verb prints it. */
-void describe_error(const struct err *e, struct buf *ret);
 
 /* {KEY: [names]} */
 void describe_names(const char *key, const struct image_list *names, struct buf *ret);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "image/import/describe.h"
 #include "image/import/verbs.h"
@@ -120,7 +121,7 @@ static int report(const struct err *e, bool json)
 	const char *texts[] = { e->message ?: "no memory for the message", err_get_remedy(e) };
 
 	if (json) {
-		describe_error(e, &out);
+		json_add_err(&out, e);
 		if (write_all(STDOUT_FILENO, out.data ?: "", out.len) == 0)
 			return reason_exit(e->reason);
 		buf_clear(&out);
