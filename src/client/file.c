@@ -360,19 +360,39 @@ static int put_write(
 	return conn_put(st->conn, write, &m, e);
 }
 
-int bailey_write_from(struct bailey_sandbox *s, const char *path, int fd, uint32_t mode,
-	unsigned flags, struct bailey_error *e)
+/* What is read from a descriptor: a file's bytes, or with tar an archive. */
+struct upload {
+	bool tar;
+	uint32_t mode;
+	unsigned flags;
+	const char *what;
+};
+
+static int upload(struct bailey_sandbox *s, const char *path, int fd, const struct upload *u,
+	struct bailey_error *e)
 {
 	struct stream st = { .number = 0 };
 	struct err err = ERR_INIT;
-	int r = -1;
+	int r;
 
 	if (file_begin(s, &st, &plain_ops, path, &err) < 0)
 		return client_fail(e, &err);
-	if (put_write(&st, path, mode, flags, &err) == 0 && stream_source(&st, fd, &err) == 0)
-		r = stream_wait(&st, false, "write", path, &err);
+	r = u->tar ? put_tar(&st, true, path, u->flags, &err)
+		   : put_write(&st, path, u->mode, u->flags, &err);
+	if (r == 0)
+		r = stream_source(&st, fd, &err);
+	if (r == 0)
+		r = stream_wait(&st, false, u->what, path, &err);
 	stream_end(&st);
 	return client_give(r, e, &err);
+}
+
+int bailey_write_from(struct bailey_sandbox *s, const char *path, int fd, uint32_t mode,
+	unsigned flags, struct bailey_error *e)
+{
+	const struct upload u = { .mode = mode, .flags = flags, .what = "write" };
+
+	return upload(s, path, fd, &u, e);
 }
 
 int stream_send_all(struct stream *st, const void *data, size_t n, const char *what,
@@ -491,14 +511,7 @@ int bailey_tar_out(
 int bailey_tar_in(
 	struct bailey_sandbox *s, const char *path, unsigned flags, int fd, struct bailey_error *e)
 {
-	struct stream st = { .number = 0 };
-	struct err err = ERR_INIT;
-	int r = -1;
+	const struct upload u = { .tar = true, .flags = flags, .what = "extract in" };
 
-	if (file_begin(s, &st, &plain_ops, path, &err) < 0)
-		return client_fail(e, &err);
-	if (put_tar(&st, true, path, flags, &err) == 0 && stream_source(&st, fd, &err) == 0)
-		r = stream_wait(&st, false, "extract in", path, &err);
-	stream_end(&st);
-	return client_give(r, e, &err);
+	return upload(s, path, fd, &u, e);
 }
