@@ -153,9 +153,8 @@ int conn_open(struct bailey_sandbox **ret, int run_fd, const char *id, struct er
 int connect_sandbox(
 	const struct bailey *b, const char *sandbox, struct bailey_sandbox **ret, struct err *e);
 
-/* The parts of it, for bailey_list_sandboxes(), which opens many at once: 1 when the HELLO came, 0 not yet. */
+/* The same without waiting for the engine's HELLO, for bailey_list_sandboxes(), which opens many at once. */
 int conn_begin(struct bailey_sandbox **ret, int run_fd, const char *id, struct err *e);
-int conn_greeted(struct bailey_sandbox *c, struct err *e);
 
 /* A connection over any socket (owned by it from now on). */
 int conn_new(struct bailey_sandbox **ret, int fd, const char *id, struct err *e);

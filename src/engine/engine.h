@@ -13,13 +13,9 @@
 
 enum { ENGINE_ABI = 2 };
 
-/* What an engine can do; probe() says what this host lets it do. */
+/* What an engine can do beyond what every engine must. */
 enum engine_can {
-	ENGINE_CAN_LIMITS = 1 << 0,
-	ENGINE_CAN_TERMINAL = 1 << 1,
-	ENGINE_CAN_IDMAP = 1 << 2,
-	ENGINE_CAN_MODEL_SOCKET = 1 << 3,
-	ENGINE_CAN_SESSION = 1 << 4, /* the functions for sandboxes that live are there */
+	ENGINE_CAN_SESSION = 1 << 0, /* the functions for sandboxes that live are there */
 };
 
 struct engine;

@@ -130,7 +130,6 @@ struct stream *stream_of_event(uint64_t data, unsigned *ret_slot);
 /* Something is to be sent; an urgent one within this turn, else within LAZY_NS. */
 void stream_touch(struct stream *s, bool urgent);
 struct stream *stream_next_dirty(void); /* takes it from the list */
-bool streams_dirty(void);
 
 /* Has step() called in the turns to come. */
 void stream_work(struct stream *s);

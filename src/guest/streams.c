@@ -200,11 +200,6 @@ struct stream *stream_next_dirty(void)
 	return s;
 }
 
-bool streams_dirty(void)
-{
-	return t.dirty_head != 0;
-}
-
 void stream_work(struct stream *s)
 {
 	if (s->job || s->has & ANSWER_RESULT)

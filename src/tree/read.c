@@ -17,8 +17,6 @@ enum {
 	MAX_LINKED = 65536,         /* files with several names that are remembered */
 	MAX_LINKED_NAMES = 8 << 20, /* bytes of their names */
 	COPY_BUFFER = 256 << 10,
-	SPLICE_MIN = 128 << 10, /* below it one read and one write are quicker */
-	SPLICE_MAX = 1 << 20,
 	SECOND = 1000000000,
 };
 
@@ -43,7 +41,6 @@ struct tree_reader {
 	uint64_t at, left; /* in the present range */
 	uint32_t range, n_ranges;
 	bool short_of; /* it became shorter: zeros from here on */
-	bool splicing; /* tree_reader_read() leaves large data to splice_data() */
 	size_t zeros;  /* padding or the end mark */
 	/* what stands before the data */
 	uint8_t *head;
@@ -383,18 +380,12 @@ static void next_range(struct tree_reader *r)
 	}
 }
 
-static bool wants_splice(const struct tree_reader *r)
-{
-	return r->splicing && r->fd >= 0 && r->head_at == r->head_len && r->left >= SPLICE_MIN &&
-		!r->short_of;
-}
-
 int tree_reader_read(struct tree_reader *r, void *buf, size_t cap, size_t *ret_n, struct err *e)
 {
 	uint8_t *out = buf;
 	size_t n = 0;
 
-	while (n < cap && !wants_splice(r)) {
+	while (n < cap) {
 		size_t k = 0;
 
 		if (r->head_at < r->head_len) {
@@ -415,53 +406,6 @@ int tree_reader_read(struct tree_reader *r, void *buf, size_t cap, size_t *ret_n
 	}
 	*ret_n = n;
 	return 0;
-}
-
-/* Moves file data into a pipe without a copy through this process, as far as that goes. */
-static int splice_data(struct tree_reader *r, int fd, struct err *e)
-{
-	while (r->left) {
-		off_t at = (off_t)r->at;
-		ssize_t n = splice(
-			r->fd, &at, fd, NULL, r->left < SPLICE_MAX ? r->left : SPLICE_MAX, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EINVAL)
-			return err_set(e, R_OUTPUT_FAILED, errno, "can't write the archive");
-		if (n <=
-			0) { /* not this file system; or the file is shorter now, and reading fills it up */
-			r->splicing = false;
-			return 0;
-		}
-		r->at += (size_t)n;
-		r->left -= (size_t)n;
-		r->counts.bytes += (size_t)n;
-	}
-	return 0;
-}
-
-int tree_reader_to_fd(struct tree_reader *r, int fd, struct err *e)
-{
-	_cleanup_free_ uint8_t *buf = tree_pages(COPY_BUFFER);
-	struct stat st;
-	size_t n;
-
-	r->splicing = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
-	if (r->splicing)
-		(void)fcntl(fd, F_SETPIPE_SZ, 1 << 20);
-	for (;;) {
-		if (tree_reader_read(r, buf, COPY_BUFFER, &n, e) < 0)
-			return -1;
-		if (n && write_all(fd, buf, n) < 0)
-			return err_set(e, R_OUTPUT_FAILED, errno, "can't write the archive");
-		if (wants_splice(r)) {
-			if (splice_data(r, fd, e) < 0)
-				return -1;
-		} else if (!n) {
-			return 0;
-		}
-	}
 }
 
 /* --- the interface --- */

@@ -106,8 +106,6 @@ int tree_reader_open(struct tree_reader **ret, int dirfd, const char *name, cons
 /* The next bytes of the archive: at most cap (at least TREE_READ_MIN); *ret_n 0 is the end.  -1: no more may follow. */
 int tree_reader_read(struct tree_reader *r, void *buf, size_t cap, size_t *ret_n, struct err *e);
 
-/* Writes it all to a descriptor; file data go by splice where it is a pipe. */
-int tree_reader_to_fd(struct tree_reader *r, int fd, struct err *e);
 const struct tree_counts *tree_reader_counts(const struct tree_reader *r);
 void tree_reader_free(struct tree_reader *r); /* NULL is fine */
 

@@ -68,7 +68,6 @@ enum wire_file_flags {
 };
 
 enum wire_search_flags {
-	WIRE_SEARCH_FIXED = 0,
 	WIRE_SEARCH_IGNORE_CASE = 1, /* ASCII only */
 	WIRE_SEARCH_HIDDEN = 2,      /* names that begin with a dot, too */
 	WIRE_SEARCH_ALL = 3,

@@ -147,6 +147,22 @@ static int do_write(int dir)
 	return 0;
 }
 
+/* All of the archive to standard output. */
+static int write_archive(struct tree_reader *r, struct err *e)
+{
+	static uint8_t data[256 << 10];
+	size_t n;
+
+	for (;;) {
+		if (tree_reader_read(r, data, sizeof data, &n, e) < 0)
+			return -1;
+		if (!n)
+			return 0;
+		if (write_all(STDOUT_FILENO, data, n) < 0)
+			return err_set(e, R_OUTPUT_FAILED, errno, "can't write the archive");
+	}
+}
+
 static int do_read(int dir)
 {
 	_cleanup_err_ struct err e = ERR_INIT;
@@ -154,7 +170,7 @@ static int do_read(int dir)
 	const char *name = o.n_paths > 0 && !streq(o.paths[0], ".") ? o.paths[0] : NULL;
 
 	if (tree_reader_open(&r, dir, name, o.n_paths > 1 ? o.paths[1] : NULL, &o.read, &e) < 0 ||
-		tree_reader_to_fd(r, STDOUT_FILENO, &e) < 0)
+		write_archive(r, &e) < 0)
 		return fail(&e);
 	print_counts(stderr, tree_reader_counts(r));
 	return 0;

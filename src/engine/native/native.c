@@ -567,8 +567,7 @@ static int native_list(struct engine *n, void (*each)(void *arg, const char *id,
 const struct engine_ops engine_native = {
 	.name = "native",
 	.abi = ENGINE_ABI,
-	.can = ENGINE_CAN_LIMITS | ENGINE_CAN_TERMINAL | ENGINE_CAN_IDMAP |
-		ENGINE_CAN_MODEL_SOCKET | ENGINE_CAN_SESSION,
+	.can = ENGINE_CAN_SESSION,
 	.open = native_open,
 	.close = native_close,
 	.probe = native_probe,
