@@ -41,13 +41,14 @@ fi
 
 echo "== three forks, three fixes, tested side by side"
 tried=
-for fix in "$here"/fixes/*.c; do
+for fix in "$here"/fixes/*.sed; do
 	fork=$("$BAILEY" fork "$base")
 	forks="$forks $fork"
-	"$BAILEY" cp "$fix" "$fork:/workspace/src/count.c"
+	"$BAILEY" cp "$fix" "$fork:/tmp/fix.sed"
+	"$BAILEY" exec "$fork" -- sed -i -f /tmp/fix.sed /workspace/src/count.c
 	# shellcheck disable=SC2086
 	command=$("$BAILEY" exec --detach "$fork" -- $run_tests)
-	tried="$tried $fork:$command:$(basename "$fix" .c)"
+	tried="$tried $fork:$command:$(basename "$fix" .sed)"
 done
 
 kept=
