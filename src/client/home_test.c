@@ -1,18 +1,8 @@
 #include <sys/inotify.h>
 
 #include "base/clock.h"
+#include "base/proc_for_test.h"
 #include "client/engine_test.h"
-
-/* A pid that was there and is not any more. */
-static pid_t dead_pid(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0)
-		_exit(0);
-	(void)waitpid(pid, NULL, 0);
-	return pid;
-}
 
 static void dead_record(const char *home, const char *id, const char *more)
 {

@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "engine/owner.h"
 #include "spec/profile.h"
+#include "wire/control_for_test.h"
 
 fake_script *fake_guest;
 static char home[64];
@@ -80,36 +81,6 @@ static void be_guest(const char *path, int control)
 	(void)close_range(4, ~0u, 0);
 	(void)execve(path, argv, env);
 	_exit(127);
-}
-
-/* A frame of the owner's and the descriptor with it. */
-static bool control_frame(int fd, struct wire_frame *f, int *ret_fd)
-{
-	static uint8_t in[512];
-	static size_t have, used;
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-
-	memmove(in, in + used, have - used);
-	have -= used;
-	used = 0;
-	while (wire_parse(in, have, WIRE_FROM_HOST, f, &used) != WIRE_OK) {
-		struct iovec iov = { in + have, sizeof in - have };
-		struct msghdr m = { .msg_iov = &iov,
-			.msg_iovlen = 1,
-			.msg_control = control.bytes,
-			.msg_controllen = sizeof control.bytes };
-		const ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-
-		if (n <= 0)
-			return false;
-		have += (size_t)n;
-		if (m.msg_controllen)
-			memcpy(ret_fd, CMSG_DATA(&control.align), sizeof *ret_fd);
-	}
-	return true;
 }
 
 static void be_script(int control)

@@ -13,19 +13,10 @@
 #include <cmocka.h>
 
 #include "base/fd.h"
+#include "base/proc_for_test.h"
 #include "base/str.h"
 
 #define ID "b00000000000000a1"
-
-static pid_t dead_pid(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0)
-		_exit(0);
-	(void)waitpid(pid, NULL, 0);
-	return pid;
-}
 
 static void write_meta(int dir, pid_t pid, uint64_t start, const char *more)
 {

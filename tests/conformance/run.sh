@@ -51,16 +51,6 @@ run_one() { # BEHAVIOUR
 	[ "$rc" -eq 0 ] || echo "# $1: status $rc"
 }
 
-# The reaper ends with whoever started it.
-cleanup() {
-	local p
-	for p in ${pids[@]+"${pids[@]}"}; do
-		kill -TERM "$p" 2>/dev/null || true
-	done
-	[ ${#pids[@]} -eq 0 ] || wait
-	[ -z "$logs" ] || rm -rf "$logs"
-}
-
 show() { # BEHAVIOUR
 	cat "$logs/$1"
 	grep -qE '^(ok|not ok|skip) ' "$logs/$1" || echo "not ok $1: ran to its end"
@@ -111,7 +101,7 @@ main() {
 	find_bailey
 	unset "${!BAILEY_RUN_@}" "${!BAILEY_IDS_@}" "${!BAILEY_CREATE_@}" BAILEY_LIBEXEC
 	logs=$(mktemp -d /var/tmp/bailey-conformance.XXXXXX)
-	trap cleanup EXIT
+	trap 'end_beside "$logs" ${pids[@]+"${pids[@]}"}' EXIT
 	trap 'exit 130' INT TERM
 	run_all "${names[@]}"
 	passed=$(count ok) failed=$(count 'not ok') skipped=$(count skip)

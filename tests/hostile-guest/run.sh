@@ -17,15 +17,6 @@ root=$(cd "$here/../.." && pwd)
 
 jobs=4 work='' pids=()
 
-cleanup() {
-	local p
-	for p in ${pids[@]+"${pids[@]}"}; do
-		kill -TERM "$p" 2>/dev/null || true
-	done
-	[ ${#pids[@]} -eq 0 ] || wait
-	[ -z "$work" ] || rm -rf "$work"
-}
-
 find_built() { # PROGRAM
 	local p build=${BAILEY_BUILD:-$root/build}
 	for p in "$build"/{,release/,*/}tests/hostile-guest/"$1"; do
@@ -69,7 +60,7 @@ main() {
 	mapfile -t lies < <("$guest" --list)
 	[ $# -eq 0 ] || lies=("$@")
 	work=$(mktemp -d /var/tmp/bailey-hostile.XXXXXX)
-	trap cleanup EXIT
+	trap 'end_beside "$work" ${pids[@]+"${pids[@]}"}' EXIT
 	trap 'exit 130' INT TERM
 	make_libexec
 	# every jobs-th one: neighbours in the list take about as long

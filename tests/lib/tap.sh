@@ -256,3 +256,14 @@ until_true() { # TENTHS COMMAND...
 		sleep 0.025
 	done
 }
+
+# Ends what runs beside and removes DIR ('' for none); for a trap at the end.
+end_beside() { # DIR [PID...]
+	local dir=$1 p
+	shift
+	for p in "$@"; do
+		kill -TERM "$p" 2>/dev/null || true
+	done
+	[ $# -eq 0 ] || wait
+	[ -z "$dir" ] || rm -rf "$dir"
+}

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "wire/wire.h"
+#include "wire/control_for_test.h"
 
 static struct wire_session session;
 
@@ -43,38 +43,6 @@ static void run_line(int fd)
 	(void)close(fd);
 }
 
-/* One frame of at most sizeof buffer bytes, and the descriptor that came with it; 0 at the end. */
-static int next_frame(struct wire_frame *f, int *ret_fd)
-{
-	static uint8_t in[512];
-	static size_t have, used;
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-
-	memmove(in, in + used, have - used);
-	have -= used;
-	used = 0;
-	for (;;) {
-		struct iovec iov = { in + have, sizeof in - have };
-		struct msghdr m = { .msg_iov = &iov,
-			.msg_iovlen = 1,
-			.msg_control = control.bytes,
-			.msg_controllen = sizeof control.bytes };
-		ssize_t n;
-
-		if (wire_parse(in, have, WIRE_FROM_HOST, f, &used) == WIRE_OK)
-			return 1;
-		n = recvmsg(WIRE_CONTROL_FD, &m, MSG_CMSG_CLOEXEC);
-		if (n <= 0)
-			return 0;
-		have += (size_t)n;
-		if (m.msg_controllen)
-			memcpy(ret_fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof *ret_fd);
-	}
-}
-
 int main(void)
 {
 	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1 };
@@ -83,7 +51,7 @@ int main(void)
 	int fd = -1;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	while (next_frame(&f, &fd)) {
+	while (control_frame(WIRE_CONTROL_FD, &f, &fd)) {
 		struct wire_connect connection;
 
 		if (wire_get_session(&f, &session) &&
