@@ -189,7 +189,7 @@ static void write_maps(pid_t pid)
 {
 	char path[64], map[64];
 
-	(void)snprintf(map, sizeof map, "0 %u 65536", (unsigned)IDS_BASE);
+	(void)snprintf(map, sizeof map, "0 %u 65535", (unsigned)IDS_BASE);
 	(void)snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
 	put(AT_FDCWD, path, map, 0, false);
 	(void)snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
