@@ -71,10 +71,12 @@ static struct run_request request(void)
 
 static void add_bind(struct run_request *r, const char *to, bool writable, bool cow)
 {
-	r->binds[r->n_binds] = (struct spec_bind){
+	struct spec_bind *b = &r->binds[r->n_binds++];
+
+	*b = (struct spec_bind){
 		.fd = open("/", O_PATH | O_CLOEXEC), .writable = writable, .cow = cow, .idmap = true
 	};
-	FMT(r->binds[r->n_binds++].target, "%s", to);
+	FMT(b->target, "%s", to);
 }
 
 typedef int profile_fn(struct sandbox_spec *, struct run_request *, char ***, struct err *);

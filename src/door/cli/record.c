@@ -38,11 +38,9 @@ void record_put(struct json *j, const char *key, const char *value)
 
 	if (form == FORM_TRUTH)
 		json_bool(j, key, streq(value, "1"));
-	else if (!*value || streq(value, "-"))
-		json_null(j, key);
 	else if (form == FORM_NUMBER && parse_u64(value, 0, UINT64_MAX, key, &v, &ignored) == 0)
 		json_uint(j, key, v);
-	else if (form == FORM_NUMBER)
+	else if (form == FORM_NUMBER || !*value || streq(value, "-"))
 		json_null(j, key);
 	else
 		json_string(j, key, value);

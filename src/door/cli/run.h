@@ -24,6 +24,7 @@ struct create_strings {
 	struct strlist env; /* a NULL stands behind the last */
 	char *workspace;
 	struct bailey_mount mounts[SPEC_MAX_BINDS];
+	char *sources[SPEC_MAX_BINDS]; /* what the mounts' texts lie in */
 	unsigned n_mounts;
 };
 void create_strings_done(struct create_strings *s);

@@ -23,7 +23,7 @@ void create_strings_done(struct create_strings *s)
 	strlist_done(&s->env);
 	free(s->workspace);
 	for (unsigned i = 0; i < s->n_mounts; i++)
-		free((void *)(uintptr_t)s->mounts[i].source);
+		free(s->sources[i]);
 	*s = (struct create_strings){ .n_mounts = 0 };
 }
 
@@ -147,7 +147,8 @@ static int add_mount(struct create_strings *own, const char *text, struct err *e
 			e, R_BAD_VALUE, 0, "read mount '%.128s': not SRC:DST or SRC:DST:rw", text);
 	*colon = '\0';
 	m.target = colon + 1;
-	m.source = move_ptr(source);
+	m.source = source;
+	own->sources[own->n_mounts] = move_ptr(source);
 	own->mounts[own->n_mounts++] = m;
 	return 0;
 }
