@@ -17,6 +17,8 @@ enum {
 	ARCHIVE_MAX_EXTRAS = 16,     /* such headers in a row */
 	ARCHIVE_MAX_ID = 0x7fffffff, /* uid and gid */
 	ARCHIVE_END_SIZE = 2 * ARCHIVE_BLOCK,
+	ARCHIVE_MAX_FAILURE = 3000,
+	ARCHIVE_FAILURE_CAP = 8 * ARCHIVE_BLOCK,
 };
 
 /* What archive_put() writes at most: a pax header with name, sparse name, link and numbers; the header; the map. */
@@ -69,6 +71,11 @@ static inline size_t archive_padding(uint64_t n)
 }
 
 /* The end of an archive: ARCHIVE_END_SIZE zero bytes. */
+
+/* In place of the end: why there is none.  n bytes of text, without a NUL, ARCHIVE_MAX_FAILURE at most.  Returns the length, or
+ * 0 when cap is below ARCHIVE_FAILURE_CAP or the text is too long.  A pax global header: archivers that don't know it then
+ * miss the end mark. */
+size_t archive_put_failure(uint8_t *out, size_t cap, const char *text, size_t n);
 
 /* --- reading --- */
 
@@ -147,6 +154,9 @@ void archive_skip(struct archive_reader *r, uint64_t n);
 
 /* At the end of input: true when the archive was whole, else r->cause. */
 bool archive_finish(struct archive_reader *r);
+
+/* What archive_put_failure() wrote, when the cause is ARCHIVE_GIVEN_UP; else "".  Of the maker's choice, like a name. */
+const char *archive_failure(const struct archive_reader *r);
 
 /* Makes a name of an archive safe to use beneath a directory, in place: "./" and doubled or trailing slashes go, the root
  * itself becomes ".".  Refused: empty, absolute, a part "..", a part or depth over the maxima. */

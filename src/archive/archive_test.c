@@ -734,6 +734,35 @@ static void clean_names(void **state)
 	assert_int_equal(archive_clean_name(deep), ARCHIVE_CAUSE_NONE);
 }
 
+static void given_up(void **state)
+{
+	static const char text[] = "archive_too_large\nDo this.\nover 4 times\xff what fits";
+	static const struct archive_entry file = { .name = "f", .size = 3 };
+	static char longest[ARCHIVE_MAX_FAILURE + 1];
+
+	(void)state;
+	memset(longest, 'x', sizeof longest);
+	for (int i = 0; i < 2; i++) {
+		const char *t = i ? longest : text;
+		size_t n = i ? ARCHIVE_MAX_FAILURE : sizeof text - 1, head;
+
+		begin();
+		add(&file, "abc", NULL, 0);
+		head = archive_put_failure(out + out_len, sizeof out - out_len, t, n);
+		assert_true(head && head % ARCHIVE_BLOCK == 0 && head <= ARCHIVE_FAILURE_CAP);
+		out_len += head;
+		refused_as(ARCHIVE_GIVEN_UP);
+		assert_int_equal(strlen(archive_failure(&reader)), n);
+		assert_memory_equal(archive_failure(&reader), t, n);
+	}
+	assert_int_equal(archive_put_failure(out, sizeof out, longest, sizeof longest), 0);
+	assert_int_equal(archive_put_failure(out, ARCHIVE_FAILURE_CAP - 1, text, 4), 0);
+	pax_is("19 BAILEY.failed=x\n", ARCHIVE_GIVEN_UP);
+	begin();
+	refused_as(ARCHIVE_TRUNCATED);
+	assert_string_equal(archive_failure(&reader), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -749,6 +778,7 @@ int main(void)
 		cmocka_unit_test(gnu_names),
 		cmocka_unit_test(headers),
 		cmocka_unit_test(truncated_everywhere),
+		cmocka_unit_test(given_up),
 		cmocka_unit_test(old_holes),
 		cmocka_unit_test(maps),
 		cmocka_unit_test(clean_names),

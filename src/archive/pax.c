@@ -19,6 +19,7 @@ enum pax_key {
 	KEY_SPARSE_SIZE,
 	KEY_SPARSE_OLD, /* 0.0 and 0.1 */
 	KEY_DROPPED,
+	KEY_FAILED,
 };
 
 enum {
@@ -46,6 +47,7 @@ static const struct {
 	{ "SCHILY.acl.", true, KEY_DROPPED },
 	{ "LIBARCHIVE.xattr.", true, KEY_DROPPED },
 	{ "RHT.security.selinux", false, KEY_DROPPED },
+	{ ARCHIVE_FAILED_KEY, false, KEY_FAILED },
 };
 
 static bool key_is(const char *key, size_t n, const char *text, bool prefix)
@@ -178,6 +180,8 @@ static enum archive_cause apply(struct archive_reader *r)
 		return ARCHIVE_CAUSE_NONE;
 	case KEY_SPARSE_OLD:
 		return ARCHIVE_OLD_SPARSE;
+	case KEY_FAILED:
+		return ARCHIVE_GIVEN_UP;
 	case KEY_PATH:
 	case KEY_LINK:
 	case KEY_SIZE:

@@ -542,6 +542,11 @@ enum archive_event archive_next(struct archive_reader *r, const uint8_t **p, siz
 	return e;
 }
 
+const char *archive_failure(const struct archive_reader *r)
+{
+	return r->cause == ARCHIVE_GIVEN_UP ? r->value : "";
+}
+
 bool archive_finish(struct archive_reader *r)
 {
 	if (r->state == READ_REFUSED)

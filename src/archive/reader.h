@@ -25,6 +25,8 @@ enum sparse_key {
 	SPARSE_NEEDED = SPARSE_MAJOR | SPARSE_MINOR | SPARSE_SIZE,
 };
 
+#define ARCHIVE_FAILED_KEY "BAILEY.failed"
+
 /* --- numbers (numbers.c) --- */
 
 /* An octal field, or base 256; false on garbage, on a negative number and on more than 2^62 - 1. */

@@ -3,6 +3,7 @@
  * and Python read. */
 #include "archive/archive.h"
 #include "archive/format.h"
+#include "archive/reader.h"
 
 enum {
 	SECOND = 1000000000,
@@ -214,6 +215,17 @@ static void put_pax_records(struct writer *w, bool name_fits)
 		put_time_record(w);
 }
 
+static void finish_pax(uint8_t *b, size_t body, char type)
+{
+	put_octal(b + F_MODE, W_ID, 0644);
+	put_octal(b + F_UID, W_ID, 0);
+	put_octal(b + F_GID, W_ID, 0);
+	put_octal(b + F_SIZE, W_SIZE, body);
+	put_octal(b + F_MTIME, W_SIZE, 0);
+	b[F_TYPE] = (uint8_t)type;
+	finish_block(b);
+}
+
 /* Room for the pax header is left first, since its length is known last. */
 static void put_pax(struct writer *w, bool name_fits)
 {
@@ -231,13 +243,7 @@ static void put_pax(struct writer *w, bool name_fits)
 	b = w->out + start;
 	copy(b + F_NAME, "PaxHeaders/", 11);
 	copy(b + F_NAME + 11, w->e->name, min_size(w->name_len, W_NAME - 11));
-	put_octal(b + F_MODE, W_ID, 0644);
-	put_octal(b + F_UID, W_ID, 0);
-	put_octal(b + F_GID, W_ID, 0);
-	put_octal(b + F_SIZE, W_SIZE, body);
-	put_octal(b + F_MTIME, W_SIZE, 0);
-	b[F_TYPE] = 'x';
-	finish_block(b);
+	finish_pax(b, body, 'x');
 }
 
 static void put_name(uint8_t *b, const struct writer *w, long split)
@@ -369,5 +375,21 @@ size_t archive_put(uint8_t *out, size_t cap, const struct archive_entry *e,
 	put_header(&w, split);
 	if (ranges)
 		put_map(&w);
+	return w.len;
+}
+
+size_t archive_put_failure(uint8_t *out, size_t cap, const char *text, size_t n)
+{
+	struct writer w = { .out = out };
+	size_t body;
+
+	if (cap < ARCHIVE_FAILURE_CAP || n > ARCHIVE_MAX_FAILURE)
+		return 0;
+	zero(&w, ARCHIVE_BLOCK);
+	put_record(&w, ARCHIVE_FAILED_KEY, text, n, false);
+	body = w.len - ARCHIVE_BLOCK;
+	zero(&w, archive_padding(body));
+	copy(out + F_NAME, "PaxHeaders/failed", 17);
+	finish_pax(out, body, 'g');
 	return w.len;
 }
