@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-enum { MAGIC = 0x4b504c42, FORMAT = 1 };
+enum { MAGIC = 0x4b504c42, FORMAT = 2 };
 
 struct walk {
 	struct buf *out; /* packing; NULL: unpacking */
@@ -101,6 +101,9 @@ static void bind_fields(struct walk *w, struct spec_bind *b)
 	flag(w, &b->cow);
 	flag(w, &b->idmap);
 	text(w, b->target, sizeof b->target);
+	flag(w, &b->has_object);
+	u64(w, &b->dev);
+	u64(w, &b->ino);
 }
 
 static void tmpfs_fields(struct walk *w, struct spec_tmpfs *t)
@@ -130,11 +133,31 @@ static void count(struct walk *w, unsigned *n, unsigned max)
 	*n = w->bad ? 0 : v;
 }
 
+static void profile_fields(struct walk *w, struct sandbox_spec *s)
+{
+	uint32_t profile = s->profile;
+
+	u32(w, &profile);
+	w->bad = w->bad || profile >= SPEC_N_PROFILES;
+	s->profile = w->bad ? SPEC_RUN : (enum spec_profile)profile;
+	text(w, s->image_ref, sizeof s->image_ref);
+	text(w, s->runtime, sizeof s->runtime);
+	u32(w, &s->nofile);
+	u32(w, &s->add_caps);
+	flag(w, &s->init);
+	u64(w, &s->log_bytes);
+	u32(w, &s->log_files);
+	text(w, s->tid, sizeof s->tid);
+	text(w, s->model, sizeof s->model);
+	u64(w, &s->deadline_ms);
+}
+
 static void spec_fields(struct walk *w, struct sandbox_spec *s)
 {
 	uint32_t workspace = (uint32_t)s->workspace;
 
 	u32(w, &s->version);
+	profile_fields(w, s);
 	text(w, s->id, sizeof s->id);
 	text(w, s->hostname, sizeof s->hostname);
 	descriptor(w, &s->image_fd);

@@ -97,6 +97,57 @@ static void test_round_trip(void **state)
 	close(s[1]);
 }
 
+/* What only profiles set. */
+static void test_profile_fields(void **state)
+{
+	_cleanup_buf_ struct buf out = BUF_INIT;
+	_cleanup_err_ struct err e = ERR_INIT;
+	struct pack_request a, b;
+	int fds[PACK_MAX_FDS];
+	char **env = NULL;
+	unsigned n;
+
+	(void)state;
+	make(&a, &env);
+	a.spec.profile = SPEC_HANDOFF;
+	a.spec.read_only = true;
+	a.spec.init = true;
+	a.spec.nofile = 4096;
+	a.spec.add_caps = SPEC_HANDOFF_CAPS;
+	a.spec.log_bytes = 20000000;
+	a.spec.log_files = 2;
+	a.spec.deadline_ms = 1234567890123;
+	FMT(a.spec.image_ref, "bailey/agent:v1");
+	FMT(a.spec.runtime, "runsc");
+	FMT(a.spec.tid, "t-1");
+	FMT(a.spec.model, "m/1");
+	a.spec.binds[0].has_object = true;
+	a.spec.binds[0].dev = 0x123456789a;
+	a.spec.binds[0].ino = 0xfedcba9876;
+	assert_int_equal(pack_put(&a, &out, fds, &n, &e), 0);
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = dup(fds[i]);
+	if (pack_get(out.data, out.len, fds, n, &b, &e) < 0)
+		fail_msg("%s", e.message);
+	assert_int_equal(b.spec.profile, SPEC_HANDOFF);
+	assert_true(b.spec.init);
+	assert_int_equal(b.spec.nofile, 4096);
+	assert_int_equal(b.spec.add_caps, SPEC_HANDOFF_CAPS);
+	assert_int_equal(b.spec.log_bytes, 20000000);
+	assert_int_equal(b.spec.log_files, 2);
+	assert_int_equal(b.spec.deadline_ms, 1234567890123);
+	assert_string_equal(b.spec.image_ref, "bailey/agent:v1");
+	assert_string_equal(b.spec.runtime, "runsc");
+	assert_string_equal(b.spec.tid, "t-1");
+	assert_string_equal(b.spec.model, "m/1");
+	assert_true(b.spec.binds[0].has_object);
+	assert_int_equal(b.spec.binds[0].dev, 0x123456789a);
+	assert_int_equal(b.spec.binds[0].ino, 0xfedcba9876);
+	pack_done(&b);
+	pack_done(&a);
+	free(env);
+}
+
 /* Cut anywhere, and with each byte changed: refused or valid, never a crash, never a descriptor lost. */
 static void test_damaged(void **state)
 {
@@ -161,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_profile_fields),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_names),
 	};

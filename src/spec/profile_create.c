@@ -29,6 +29,7 @@ int profile_create(struct sandbox_spec *s, struct run_request *r, char ***ret_en
 
 	if (profile_fill(s, r, r->workdir ? r->workdir : WORKSPACE, &env, e) < 0)
 		return -1;
+	s->profile = SPEC_CREATE;
 	s->session = true;
 	s->read_only = r->read_only;
 	s->disk_bytes = !r->read_only || has_cow(r) ? r->disk_bytes : 0;

@@ -21,9 +21,9 @@ static void describe(const struct sandbox_spec *s, struct buf *out)
 {
 	const struct spec_limits *l = &s->limits;
 
-	buf_printf(out, "version %u\nhost name %s\nimage %s, lock %s\n", s->version,
-		streq(s->hostname, s->id) ? "the id" : s->hostname, yes(s->image_fd >= 0),
-		yes(s->image_lock_fd >= 0));
+	buf_printf(out, "version %u profile %s\nhost name %s\nimage %s, lock %s\n", s->version,
+		spec_profile_name(s->profile), streq(s->hostname, s->id) ? "the id" : s->hostname,
+		yes(s->image_fd >= 0), yes(s->image_lock_fd >= 0));
 	buf_printf(out, "memory %llu cpu %u pids %u timeout %llu unlimited %s\n",
 		(unsigned long long)l->memory_bytes, l->cpu_millis, l->pids,
 		(unsigned long long)l->timeout_ms, yes(l->unlimited));
@@ -43,6 +43,14 @@ static void describe(const struct sandbox_spec *s, struct buf *out)
 		s->workspace_print[SPEC_PRINT_LEN - 1]);
 	buf_printf(out, "setgid %s terminal %s relay %s\n", yes(s->allow_setgid), yes(s->terminal),
 		yes(s->model_relay));
+	if (s->image_ref[0] || s->runtime[0] || s->nofile || s->add_caps || s->init ||
+		s->log_bytes || s->log_files || s->tid[0] || s->model[0] || s->deadline_ms)
+		buf_printf(out,
+			"ref %s runtime %s nofile %u caps %x init %s log %llu x %u\n"
+			"tid %s model %s deadline %llu\n",
+			s->image_ref, s->runtime, s->nofile, s->add_caps, yes(s->init),
+			(unsigned long long)s->log_bytes, s->log_files, s->tid, s->model,
+			(unsigned long long)s->deadline_ms);
 	for (char *const *p = s->argv; p && *p; p++)
 		buf_printf(out, "argument %s\n", *p);
 	for (char *const *p = s->env; *p; p++)
@@ -125,7 +133,7 @@ static void run_plain(void **state)
 	(void)state;
 	r.disk_bytes = 0;
 	assert_spec(profile_run, &r,
-		"version 2\nhost name bailey\nimage no, lock no\n" LIMITS("5000") TMPFS(
+		"version 3 profile run\nhost name bailey\nimage no, lock no\n" LIMITS("5000") TMPFS(
 			"/tmp", "1777") TMPFS("/home/agent", "700") TMPFS("/dev/shm",
 			"1777") "user 1000:100 home /home/agent workdir /home/agent\n"
 				"session no read-only no disk 0 ttl 0 workspace -1 print no 00\n"
@@ -146,7 +154,7 @@ static void run_with_all(void **state)
 	r.env = env;
 	r.n_env = 2;
 	assert_spec(profile_run, &r,
-		"version 2\nhost name bailey\nimage yes, lock yes\n" LIMITS(
+		"version 3 profile run\nhost name bailey\nimage yes, lock yes\n" LIMITS(
 			"5000") "bind /workspace kind 0 writable yes cow no idmap yes\n"
 				"bind /data kind 0 writable no cow no idmap yes\n" TMPFS("/tmp",
 					"1777") TMPFS("/home/agent", "700") TMPFS("/dev/shm",
@@ -170,7 +178,7 @@ static void create_plain(void **state)
 	r.ttl_ms = 60000;
 	r.terminal = true; /* each command of a session has its own, or none */
 	assert_spec(profile_create, &r,
-		"version 2\nhost name the id\nimage no, lock no\n" LIMITS("0") TMPFS(
+		"version 3 profile create\nhost name the id\nimage no, lock no\n" LIMITS("0") TMPFS(
 			"/tmp", "1777") TMPFS("/dev/shm",
 			"1777") "user 1000:100 home /home/agent workdir /workspace\n"
 				"session yes read-only no disk 1073741824 ttl 60000 workspace -1 print no 00\n"
@@ -184,7 +192,7 @@ static void create_read_only(void **state)
 	(void)state;
 	r.read_only = true;
 	assert_spec(profile_create, &r,
-		"version 2\nhost name the id\nimage no, lock no\n" LIMITS("0") TMPFS(
+		"version 3 profile create\nhost name the id\nimage no, lock no\n" LIMITS("0") TMPFS(
 			"/tmp", "1777") TMPFS("/dev/shm", "1777") TMPFS("/home/agent",
 			"700") TMPFS("/workspace",
 			"755") "user 1000:100 home /home/agent workdir /workspace\n"
@@ -203,7 +211,7 @@ static void create_copy_on_write(void **state)
 	r.has_workspace = r.read_only = true;
 	r.workspace_print = print;
 	assert_spec(profile_create, &r,
-		"version 2\nhost name the id\nimage no, lock no\n" LIMITS(
+		"version 3 profile create\nhost name the id\nimage no, lock no\n" LIMITS(
 			"0") "bind /workspace kind 0 writable no cow yes idmap yes\n" TMPFS("/tmp",
 			"1777") TMPFS("/dev/shm", "1777") TMPFS("/home/agent",
 			"700") "user 1000:100 home /home/agent workdir /workspace\n"

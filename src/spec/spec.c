@@ -188,6 +188,124 @@ static int check_session(const struct sandbox_spec *s, struct err *e)
 	return 0;
 }
 
+/* --- what only profiles set ---------------------------------------------------------------------------------------- */
+
+static const char *const profile_names[SPEC_N_PROFILES] = {
+	[SPEC_RUN] = "run",
+	[SPEC_CREATE] = "create",
+	[SPEC_AGENT] = "agent",
+	[SPEC_CHECK] = "check",
+	[SPEC_GIT_HELPER] = "git-helper",
+	[SPEC_HANDOFF] = "handoff",
+	[SPEC_SCRIPT] = "script",
+};
+
+const char *spec_profile_name(enum spec_profile p)
+{
+	return (unsigned)p < SPEC_N_PROFILES ? profile_names[p] : "?";
+}
+
+int spec_profile_find(const char *name)
+{
+	for (unsigned i = 0; i < SPEC_N_PROFILES; i++)
+		if (streq(name, profile_names[i]))
+			return (int)i;
+	return -1;
+}
+
+bool spec_tid_is_valid(const char *tid)
+{
+	const size_t n = strnlen(tid, SPEC_TID);
+
+	return n > 0 && n < SPEC_TID && tid[0] != '-' &&
+		strspn(tid, "0123456789abcdefghijklmnopqrstuvwxyz-") == n;
+}
+
+/* Empty, or printable ASCII without spaces that ends inside its array. */
+static bool is_label(const char *s, size_t cap)
+{
+	const size_t n = strnlen(s, cap);
+
+	for (size_t i = 0; i < n; i++)
+		if (s[i] <= ' ' || s[i] > '~')
+			return false;
+	return n < cap;
+}
+
+static int check_labels(const struct sandbox_spec *s, struct err *e)
+{
+	static const char runtime[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-";
+
+	if (!is_label(s->image_ref, sizeof s->image_ref) || s->image_ref[0] == '-')
+		return err_set(e, R_BAD_VALUE, 0,
+			"use a reference to an image: not up to %d printable characters without spaces",
+			SPEC_IMAGE_REF - 1);
+	if (*s->runtime &&
+		(s->runtime[0] == '-' || !is_plain(s->runtime, sizeof s->runtime, runtime)))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use runtime '%.63s': not a name of [A-Za-z0-9._-]", s->runtime);
+	if (*s->tid && !spec_tid_is_valid(s->tid))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use task id '%.64s': not of [0-9a-z][0-9a-z-]{0,63}", s->tid);
+	if (!is_label(s->model, sizeof s->model))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use a model's name: not up to %d printable characters without spaces",
+			SPEC_MODEL - 1);
+	return 0;
+}
+
+/* The invariants that no request can change: the spawner and the engine rely on them. */
+static int check_profile(const struct sandbox_spec *s, struct err *e)
+{
+	const bool named = s->profile != SPEC_RUN && s->profile != SPEC_CREATE;
+	const bool task = s->profile == SPEC_AGENT || s->profile == SPEC_CHECK;
+
+	if ((unsigned)s->profile >= SPEC_N_PROFILES)
+		return err_set(
+			e, R_BAD_VALUE, 0, "use profile '%d': there is none", (int)s->profile);
+	if (s->session == (s->profile == SPEC_RUN))
+		return err_set(e, R_BAD_VALUE, 0, "use profile '%s' for %s",
+			spec_profile_name(s->profile),
+			s->session ? "a sandbox that lives" : "one command");
+	if (s->add_caps & ~(uint32_t)SPEC_HANDOFF_CAPS ||
+		(s->add_caps && s->profile != SPEC_HANDOFF))
+		return err_set(e, R_BAD_VALUE, 0, "give capabilities '%x' to profile '%s'",
+			s->add_caps, spec_profile_name(s->profile));
+	if (named && (!s->read_only || s->limits.unlimited || !s->ttl_ms || s->allow_setgid))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use profile '%s' without a read-only root, limits and a deadline",
+			spec_profile_name(s->profile));
+	if (task && (!*s->tid || s->uid == 0 || s->gid == 0))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use profile '%s' without a task id, or as root inside",
+			spec_profile_name(s->profile));
+	return 0;
+}
+
+static int check_engine_fields(const struct sandbox_spec *s, struct err *e)
+{
+	if (s->nofile && (s->nofile < 64 || s->nofile > 1048576))
+		return err_set(e, R_OUT_OF_RANGE, 0, "allow '%u' open files: outside 64 to 1048576",
+			s->nofile);
+	if (!s->log_bytes != !s->log_files)
+		return err_set(
+			e, R_BAD_VALUE, 0, "rotate a log by size or by number alone: not both");
+	if (s->log_bytes &&
+		(s->log_bytes < 65536 || s->log_bytes > (1ull << 40) || s->log_files > 100))
+		return err_set(e, R_OUT_OF_RANGE, 0,
+			"keep '%u' logs of '%llu' bytes: outside 1 to 100 of 64k to 1t",
+			s->log_files, (unsigned long long)s->log_bytes);
+	if (s->deadline_ms && !s->ttl_ms)
+		return err_set(e, R_BAD_VALUE, 0, "use a deadline without a time to live");
+	for (unsigned i = 0; i < s->n_binds; i++)
+		if (s->binds[i].has_object ? !s->binds[i].ino : s->binds[i].dev || s->binds[i].ino)
+			return err_set(e, R_BAD_VALUE, 0,
+				"use mount '%s': its device and inode are not given together",
+				s->binds[i].target);
+	return check_labels(s, e);
+}
+
 int spec_check(const struct sandbox_spec *s, struct err *e)
 {
 	if (s->version != SPEC_VERSION)
@@ -199,7 +317,7 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 	if (s->workspace < -1 || s->workspace >= (int)s->n_binds)
 		return err_set(e, R_OUT_OF_RANGE, 0,
 			"use mount '%d' as the workspace: there are %u", s->workspace, s->n_binds);
-	if (check_session(s, e) < 0)
+	if (check_profile(s, e) < 0 || check_session(s, e) < 0)
 		return -1;
 	if (s->uid > 65534 || s->gid > 65534)
 		return err_set(e, R_OUT_OF_RANGE, 0, "use user '%u:%u': outside 0 to 65534", s->uid,
@@ -212,7 +330,7 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 	for (unsigned i = 0; i < s->n_binds; i++)
 		if (spec_check_target(s->binds[i].target, e) < 0)
 			return -1;
-	return check_targets_distinct(s, e);
+	return check_targets_distinct(s, e) < 0 ? -1 : check_engine_fields(s, e);
 }
 
 int spec_new_id(char ret[static SPEC_ID_LEN], struct err *e)

@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 enum {
-	SPEC_VERSION = 2,
+	SPEC_VERSION = 3,
 	SPEC_MAX_BINDS = 32,
 	SPEC_MAX_TMPFS = 8,
 	SPEC_MAX_TARGET = 256,   /* bytes with the NUL: a mount target inside the sandbox */
@@ -18,6 +18,30 @@ enum {
 	SPEC_MAX_ENV = 16384,    /* entries; execve's own limit is on bytes */
 	SPEC_ID_LEN = 24,        /* a sandbox id with its NUL */
 	SPEC_PRINT_LEN = 32,     /* bytes of a directory's fingerprint */
+	SPEC_IMAGE_REF = 256,    /* these four with their NUL */
+	SPEC_RUNTIME = 64,
+	SPEC_TID = 65,
+	SPEC_MODEL = 128,
+};
+
+/* Who filled it; also the role under which a sandbox is found. */
+enum spec_profile {
+	SPEC_RUN, /* one command; every other is a session */
+	SPEC_CREATE,
+	SPEC_AGENT,
+	SPEC_CHECK,
+	SPEC_GIT_HELPER,
+	SPEC_HANDOFF,
+	SPEC_SCRIPT,
+};
+#define SPEC_N_PROFILES ((unsigned)SPEC_SCRIPT + 1)
+
+/* The capabilities that add_caps may hold, by their numbers in linux/capability.h. */
+enum {
+	SPEC_CAP_CHOWN = 1u << 0,
+	SPEC_CAP_DAC_OVERRIDE = 1u << 1,
+	SPEC_CAP_FOWNER = 1u << 3,
+	SPEC_HANDOFF_CAPS = SPEC_CAP_CHOWN | SPEC_CAP_DAC_OVERRIDE | SPEC_CAP_FOWNER,
 };
 
 /* Limits that hold for every engine.  0 is 'not set' only for the fields that say so. */
@@ -42,6 +66,8 @@ struct spec_bind {
 	bool cow;   /* session only, one directory: writes go to the layer; not with writable */
 	bool idmap; /* map the caller's uid and gid to the workload's (only meaningful as root) */
 	char target[SPEC_MAX_TARGET];
+	bool has_object; /* what is mounted must be exactly this object, whatever became of its path */
+	uint64_t dev, ino; /* st_dev and st_ino on the host */
 };
 
 struct spec_tmpfs {
@@ -54,11 +80,15 @@ struct spec_tmpfs {
 
 struct sandbox_spec {
 	uint32_t version;
+	enum spec_profile profile;
 	char id[SPEC_ID_LEN];
 	char hostname[64];
 
 	int image_fd;      /* O_PATH of a root directory, owned; -1: the host's own /usr ("host") */
 	int image_lock_fd; /* open, it keeps an image of the store from removal; owned; -1: none */
+	char image_ref
+		[SPEC_IMAGE_REF]; /* for an engine with images of its own; empty: image_fd counts */
+	char runtime[SPEC_RUNTIME]; /* name of an OCI runtime; empty: the engine's own choice */
 	struct spec_limits limits;
 	struct spec_bind binds[SPEC_MAX_BINDS];
 	unsigned n_binds;
@@ -85,6 +115,16 @@ struct sandbox_spec {
 	bool terminal;    /* the command gets a pty as its controlling terminal */
 	bool model_relay; /* 127.0.0.1:4000 is relayed to /run/gw/llm.sock */
 
+	uint32_t nofile;   /* RLIMIT_NOFILE, soft and hard; 0: the engine's usual */
+	uint32_t add_caps; /* SPEC_HANDOFF only: of SPEC_HANDOFF_CAPS; else 0 */
+	bool init;         /* a process of the engine's own in front of the guest (docker's Init) */
+	uint64_t
+		log_bytes; /* rotation of the engine's own log (docker's json-file); both 0: usual */
+	uint32_t log_files;
+	char tid[SPEC_TID];     /* of a task; ^[0-9a-z][0-9a-z-]{0,63}$ or empty */
+	char model[SPEC_MODEL]; /* a label only; printable, without spaces; empty: none */
+	uint64_t deadline_ms;   /* since the epoch: the creation and ttl_ms; 0: none */
+
 	/* borrowed from the caller, NULL-terminated; must outlive the spec */
 	char *const *argv;
 	char *const *env;
@@ -107,6 +147,15 @@ int spec_check(const struct sandbox_spec *s, struct err *e);
 /* A mount target: absolute, canonical (no '.', '..', '//' or trailing '/'), no control bytes, and not one of the places
  * the sandbox makes itself (/proc, /sys, /dev and below). */
 int spec_check_target(const char *target, struct err *e);
+
+/* ^[0-9a-z][0-9a-z-]{0,63}$ */
+bool spec_tid_is_valid(const char *tid);
+
+/* Stable names: "run", "create", "agent", "check", "git-helper", "handoff", "script". */
+const char *spec_profile_name(enum spec_profile p);
+
+/* The profile of that name, or -1. */
+int spec_profile_find(const char *name);
 
 /* Fresh random id "b" + 16 hex digits. */
 int spec_new_id(char ret[static SPEC_ID_LEN], struct err *e);

@@ -312,6 +312,185 @@ static void test_bind_target_is_checked(void **state)
 	assert_refused(&s, R_MOUNT_TARGET_INVALID);
 }
 
+/* An agent's, as its profile would make it. */
+static void valid_agent(struct sandbox_spec *s)
+{
+	valid(s);
+	s->argv = NULL;
+	s->profile = SPEC_AGENT;
+	s->session = s->read_only = true;
+	s->ttl_ms = 60000;
+	FMT(s->tid, "0-task");
+}
+
+static void test_what_no_profile_may_lack(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid_agent(&s);
+	assert_accepted(&s);
+	s.profile = (enum spec_profile)SPEC_N_PROFILES;
+	assert_refused(&s, R_BAD_VALUE);
+	s.profile = SPEC_RUN;
+	assert_refused(&s, R_BAD_VALUE);
+	valid(&s);
+	s.profile = SPEC_CREATE;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.read_only = false;
+	s.disk_bytes = 1 << 24;
+	assert_refused(&s, R_BAD_VALUE);
+	s.profile = SPEC_CREATE;
+	assert_accepted(&s);
+	valid_agent(&s);
+	s.limits.unlimited = true;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.ttl_ms = 0;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.allow_setgid = true;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.uid = 0;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.tid[0] = '\0';
+	assert_refused(&s, R_BAD_VALUE);
+	s.profile = SPEC_GIT_HELPER;
+	s.uid = 0;
+	assert_accepted(&s);
+}
+
+static void test_capabilities(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid_agent(&s);
+	s.add_caps = SPEC_CAP_CHOWN;
+	assert_refused(&s, R_BAD_VALUE);
+	s.profile = SPEC_HANDOFF;
+	assert_accepted(&s);
+	s.add_caps = SPEC_HANDOFF_CAPS;
+	assert_accepted(&s);
+	s.add_caps |= 1u << 2;
+	assert_refused(&s, R_BAD_VALUE);
+	s.add_caps = 1u << 21;
+	assert_refused(&s, R_BAD_VALUE);
+}
+
+static void test_labels(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid_agent(&s);
+	FMT(s.image_ref, "reg.example:5000/a/b@sha256:00");
+	FMT(s.runtime, "io.containerd.runsc.v1");
+	FMT(s.model, "openai/gpt-5.1:high");
+	assert_accepted(&s);
+	FMT(s.image_ref, "a b");
+	assert_refused(&s, R_BAD_VALUE);
+	FMT(s.image_ref, "-v");
+	assert_refused(&s, R_BAD_VALUE);
+	memset(s.image_ref, 'a', sizeof s.image_ref);
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	FMT(s.runtime, "../runc");
+	assert_refused(&s, R_BAD_VALUE);
+	memset(s.runtime, 'a', sizeof s.runtime);
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	FMT(s.model, "a\nb");
+	assert_refused(&s, R_BAD_VALUE);
+	memset(s.model, 'a', sizeof s.model);
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	memset(s.tid, 'a', sizeof s.tid);
+	assert_refused(&s, R_BAD_VALUE);
+	FMT(s.tid, "A");
+	assert_refused(&s, R_BAD_VALUE);
+}
+
+static void test_numbers_of_engines(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid(&s);
+	s.nofile = 64;
+	assert_accepted(&s);
+	s.nofile = 63;
+	assert_refused(&s, R_OUT_OF_RANGE);
+	s.nofile = 1048577;
+	assert_refused(&s, R_OUT_OF_RANGE);
+	valid(&s);
+	s.log_bytes = 20000000;
+	assert_refused(&s, R_BAD_VALUE);
+	s.log_files = 2;
+	assert_accepted(&s);
+	s.log_bytes = 0;
+	assert_refused(&s, R_BAD_VALUE);
+	s.log_bytes = 65535;
+	assert_refused(&s, R_OUT_OF_RANGE);
+	s.log_bytes = 65536;
+	s.log_files = 101;
+	assert_refused(&s, R_OUT_OF_RANGE);
+	valid(&s);
+	s.deadline_ms = 1;
+	assert_refused(&s, R_BAD_VALUE);
+	valid_agent(&s);
+	s.deadline_ms = 1;
+	assert_accepted(&s);
+}
+
+static void test_an_object_has_both_numbers(void **state)
+{
+	struct sandbox_spec s;
+
+	(void)state;
+	valid(&s);
+	s.n_binds = 1;
+	FMT(s.binds[0].target, "/w");
+	s.binds[0].dev = 5;
+	assert_refused(&s, R_BAD_VALUE);
+	s.binds[0].has_object = true;
+	assert_refused(&s, R_BAD_VALUE);
+	s.binds[0].ino = 7;
+	assert_accepted(&s);
+}
+
+static void test_profile_names(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < SPEC_N_PROFILES; i++)
+		assert_int_equal(
+			spec_profile_find(spec_profile_name((enum spec_profile)i)), (int)i);
+	assert_int_equal(spec_profile_find(""), -1);
+	assert_int_equal(spec_profile_find("?"), -1);
+}
+
+static void test_task_ids(void **state)
+{
+	char longest[] = "a12345678901234567890123456789012345678901234567890123456789012-";
+
+	(void)state;
+	assert_int_equal(strlen(longest), 64);
+	assert_true(spec_tid_is_valid(longest));
+	assert_true(spec_tid_is_valid("0"));
+	assert_true(spec_tid_is_valid("a-b"));
+	assert_false(spec_tid_is_valid(""));
+	assert_false(spec_tid_is_valid("-a"));
+	assert_false(spec_tid_is_valid("A"));
+	assert_false(spec_tid_is_valid("a/b"));
+	assert_false(spec_tid_is_valid("a.b"));
+	assert_false(spec_tid_is_valid("a_b"));
+	assert_false(spec_tid_is_valid(
+		"a123456789012345678901234567890123456789012345678901234567890123-"));
+}
+
 static void test_ids_are_fresh(void **state)
 {
 	_cleanup_err_ struct err e = ERR_INIT;
@@ -343,6 +522,13 @@ int main(void)
 		cmocka_unit_test(test_targets_must_differ),
 		cmocka_unit_test(test_bind_target_is_checked),
 		cmocka_unit_test(test_names_are_checked),
+		cmocka_unit_test(test_what_no_profile_may_lack),
+		cmocka_unit_test(test_capabilities),
+		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_numbers_of_engines),
+		cmocka_unit_test(test_an_object_has_both_numbers),
+		cmocka_unit_test(test_profile_names),
+		cmocka_unit_test(test_task_ids),
 		cmocka_unit_test(test_ids_are_fresh),
 	};
 
