@@ -74,6 +74,31 @@ int tree_failed(struct err *e, int sys_errno, const char *what, const char *path
 		tree_quote(quoted, path));
 }
 
+/* One line, with nothing that could change a terminal. */
+static char *line_of(const char *text, size_t n)
+{
+	char *line = strndup(text, n);
+
+	for (char *p = line; p && *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+	return line;
+}
+
+int tree_given_up(const char *text, struct err *e)
+{
+	const size_t n = strcspn(text, "\n");
+	const char *rest = text + n + (text[n] == '\n');
+	const size_t m = strcspn(rest, "\n");
+	_cleanup_free_ char *name = line_of(text, n), *remedy = line_of(rest, m);
+	_cleanup_free_ char *message = line_of(rest + m + (rest[m] == '\n'), strlen(rest));
+	enum reason reason = name ? reason_by_name(name) : REASON_NONE;
+
+	(void)err_set(e, reason == REASON_NONE ? R_IO_FAILED : reason, 0, "%s",
+		message && *message ? message : "the archive could not be finished");
+	return remedy && *remedy ? err_remedy(e, "%s", remedy) : -1;
+}
+
 int tree_open_beneath(int dirfd, const char *path, int flags)
 {
 	int fd = -1;

@@ -40,6 +40,8 @@ enum tree_write_flags {
 	TREE_REPLACE =
 		2, /* a file may take the place of a directory, and the reverse; else that is refused */
 	TREE_DRY_RUN = 4, /* change nothing: only refuse, count and call action() */
+	TREE_BELIEVED =
+		8, /* when its maker could not finish the archive, his reason is the error: he is no stranger */
 };
 
 struct tree_action {
@@ -53,7 +55,8 @@ struct tree_action {
 /* Zeros and NULLs are good defaults. */
 struct tree_write_options {
 	unsigned flags;
-	/* limits; 0: the default */
+	/* Limits; 0: the default.  Besides, what comes behind the first 16 MiB (an entry counts 4 KiB) must leave free 5 % of the file
+	 * system, or 256 MiB if that is less, and 1 % of its inodes: else disk_full. */
 	uint64_t max_bytes;   /* of data, holes not counted (1 TiB) */
 	uint64_t max_size;    /* of one file, holes counted (1 TiB) */
 	uint64_t max_entries; /* also the directories made on the way (4,000,000) */
@@ -114,6 +117,9 @@ static inline void cleanup_tree_reader(struct tree_reader **r)
 	tree_reader_free(*r);
 }
 #define _cleanup_tree_reader_ _cleanup_(cleanup_tree_reader)
+
+/* The error that text of archive_failure() describes: "REASON\nREMEDY\nMESSAGE".  Returns -1. */
+int tree_given_up(const char *text, struct err *e);
 
 /* --- a tree --- */
 

@@ -268,6 +268,32 @@ static void broken_off(void **state)
 	holds("new", NULL);
 }
 
+/* Its maker's reason is believed only where that was asked for. */
+static void given_up(void **state)
+{
+	static const char text[] = "layer_refused\nDo\tthis.\nthe layers are\033[31m odd\nforged";
+	static uint8_t out[ARCHIVE_FAILURE_CAP];
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const struct tree_write_options o = { .flags = i ? TREE_BELIEVED : 0 };
+
+		add_file("whole", "1");
+		assert_true(buf_add(
+			&tar, out, archive_put_failure(out, sizeof out, text, sizeof text - 1)));
+		assert_int_equal(extract(o, NULL), i ? R_LAYER_REFUSED : R_ARCHIVE_REFUSED);
+		holds("whole", "1");
+	}
+	assert_int_equal(tree_given_up(text, &e), -1);
+	assert_string_equal(e.message, "the layers are?[31m odd?forged");
+	assert_string_equal(err_get_remedy(&e), "Do?this.");
+	assert_int_equal(tree_given_up("", &e), -1);
+	assert_int_equal(e.reason, R_IO_FAILED);
+	assert_int_equal(tree_given_up("no_such_reason", &e), -1);
+	assert_int_equal(e.reason, R_IO_FAILED);
+}
+
 static void only_what_was_chosen(void **state)
 {
 	static const char *const paths[] = { "a", "d/e", "gone", "o/in" };
@@ -536,6 +562,7 @@ int main(void)
 		TEST(another_name_on_top),
 		TEST(limits),
 		TEST(broken_off),
+		TEST(given_up),
 		TEST(only_what_was_chosen),
 		TEST(removals),
 		TEST(a_dry_run_says_the_same),

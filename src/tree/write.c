@@ -13,12 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/str.h"
 
 enum {
 	DEFAULT_ENTRIES = 4000000,
+	ROOM_FIRST = 16 << 20, /* bytes before the first look at the file system's free room */
+	ROOM_LEAST = 64 << 10, /* less than that between two looks is none */
+	ROOM_KEPT = 256 << 20,
+	ROOM_SHARE = 20,   /* a 20th of the file system, if that is less */
+	ROOM_INODES = 100, /* one of so many stays free */
+	ROOM_ENTRY = 4096, /* bytes that an entry counts for itself */
 	TMP_TRIES = 8,
 	FEED_BUFFER = 256 << 10,
 	PIPE_SIZE = 1 << 20,
@@ -31,6 +38,8 @@ static int refused(struct tree_writer *w, enum archive_cause c, struct err *e)
 {
 	char quoted[TREE_QUOTED];
 
+	if (c == ARCHIVE_GIVEN_UP && w->o.flags & TREE_BELIEVED)
+		return tree_given_up(archive_failure(&w->reader), e);
 	if (c >= ARCHIVE_NAME_EMPTY && c <= ARCHIVE_LINK_EMPTY)
 		return err_set(e, R_ARCHIVE_REFUSED, 0, "the archive is refused at '%s': %s",
 			tree_quote(quoted, w->reader.entry.name), archive_cause_text(c));
@@ -233,6 +242,41 @@ static int end_file(struct tree_writer *w, struct err *e)
 	return 0;
 }
 
+/* How much of what is free may be taken before the next look: half of what is above the share that stays. */
+static uint64_t half_above(uint64_t available, uint64_t kept)
+{
+	return available < kept ? 0 : (available - kept) / 2;
+}
+
+/* A sandbox may send more than the host has room for: the rest of the host shall not stand still for it. */
+static int count_room(struct tree_writer *w, uint64_t n, struct err *e)
+{
+	uint64_t kept, bytes, inodes = ROOM_FIRST;
+	char quoted[TREE_QUOTED];
+	struct statvfs f;
+
+	w->unlooked += n;
+	if (w->unlooked < w->next_look || fstatvfs(w->root, &f) < 0)
+		return 0;
+	kept = f.f_blocks * f.f_frsize / ROOM_SHARE;
+	kept = kept < ROOM_KEPT ? kept : ROOM_KEPT;
+	bytes = half_above(f.f_bavail * f.f_frsize, kept);
+	if (f.f_files)
+		inodes = half_above(f.f_favail, f.f_files / ROOM_INODES) * ROOM_ENTRY;
+	w->unlooked = 0;
+	w->next_look = bytes < inodes ? bytes : inodes;
+	if (w->next_look > ROOM_FIRST)
+		w->next_look = ROOM_FIRST;
+	if (w->next_look >= ROOM_LEAST)
+		return 0;
+	drop_file(w);
+	(void)err_set(e, R_DISK_FULL, 0,
+		"can't write '%s': too little would stay free on its file system",
+		tree_quote(quoted, w->path));
+	return err_remedy(e, "Copy less, or make room: %llu MiB and one of %d inodes stay free.",
+		(unsigned long long)kept >> 20, ROOM_INODES);
+}
+
 static int count_bytes(struct tree_writer *w, uint64_t n, struct err *e)
 {
 	if (n > w->o.max_bytes - w->counts.bytes) {
@@ -253,6 +297,8 @@ static int write_data(
 		return -1;
 	if (w->o.flags & TREE_DRY_RUN)
 		return 0;
+	if (count_room(w, n, e) < 0)
+		return -1;
 	w->end = offset + n;
 	while (n) {
 		ssize_t k = pwrite(w->fd, p, n, (off_t)offset);
@@ -439,6 +485,8 @@ static int put_entry(struct tree_writer *w, struct err *e)
 {
 	const struct archive_entry *a = &w->reader.entry;
 
+	if (!(w->o.flags & TREE_DRY_RUN) && count_room(w, ROOM_ENTRY, e) < 0)
+		return -1;
 	if (tree_place(w, true, e) < 0)
 		return -1;
 	count_stripped(w);
@@ -512,6 +560,7 @@ int tree_writer_open(
 	w->fd = w->dir_fd = w->root = -1;
 	w->o = *o;
 	w->seed = random_number();
+	w->next_look = ROOM_FIRST;
 	w->o.max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_BYTES;
 	w->o.max_size = o->max_size ? o->max_size : DEFAULT_BYTES;
 	w->o.max_entries = o->max_entries ? o->max_entries : DEFAULT_ENTRIES;

@@ -22,6 +22,8 @@ struct tree_writer {
 	struct tree_counts counts;
 	int root;
 	uint64_t entries;
+	uint64_t unlooked,
+		next_look; /* bytes since the last look at the free room, and up to the next */
 	struct tree_set touched; /* inodes that this archive brought */
 	struct tree_set gone;    /* dry run: hashes of paths that would be removed */
 	uint64_t

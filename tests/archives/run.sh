@@ -136,6 +136,17 @@ tar -C "$3" -cf - new | "$1" write "$2" && exit 1
 mount -t tmpfs -o nr_inodes=5 tmpfs "$2"
 mkdir "$3/d" && touch "$3/d/1" "$3/d/2" "$3/d/3" "$3/d/4"
 tar -C "$3" -cf - d | "$1" write "$2" && exit 1
+mount -t tmpfs -o size=100m tmpfs "$2"
+mkdir "$3/m"
+for i in 1 2 3 4 5 6 7 8 9; do head -c 12000000 /dev/zero >"$3/m/$i"; done
+tar -C "$3" -cf - m | "$1" write "$2" && exit 1
+[ "$(stat -f -c %a "$2")" -ge 1000 ] || echo "free: $(stat -f -c %a "$2")"
+[ "$(ls -A "$2/m" | wc -l)" -ge 6 ] || echo "written: $(ls -A "$2/m")"
+mount -t tmpfs -o nr_inodes=10000 tmpfs "$2"
+mkdir "$3/n"
+(cd "$3/n" && seq 10000 | xargs touch)
+tar -C "$3" -cf - n | "$1" write "$2" && exit 1
+[ "$(stat -f -c %d "$2")" -ge 90 ] || echo "free inodes: $(stat -f -c %d "$2")"
 exit 0
 END
 	mkdir "$T/full" "$T/much"
@@ -149,7 +160,10 @@ END
 	is 'nothing unfinished stays' '' "$(cat "$T/out")"
 	is 'it says what and where' "disk_full: can't write 'old': No space left on device
 disk_full: can't write 'new': No space left on device
-disk_full: can't create 'd/4': No space left on device" "$(sed -E "s,'d/[1-4]','d/4'," "$T/err")"
+disk_full: can't create 'd/4': No space left on device
+disk_full: can't write 'm/N': too little would stay free on its file system
+disk_full: can't write 'n/N': too little would stay free on its file system" "$(sed -E "s,'d/[1-4]','d/4',;s,'([mn])/[0-9]+','\1/N'," "$T/err")"
+	rm -rf "$T/much"
 }
 
 # Prints the kilobytes that a command had at most, or the 10,000 of what started it if that is more.
