@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "client/client.h"
 #include "spec/spec.h"
+#include "tree/tree.h"
 
 enum { SLOW_MS = 600000, STOP_EXTRA_MS = 30000, CHANGE_FIXED = 15 };
 
@@ -255,6 +256,7 @@ static int changes_pipe(
 }
 
 struct change_reader {
+	bool whole; /* the record that ends the list came */
 	bailey_change_fn *fn;
 	void *arg;
 };
@@ -279,12 +281,25 @@ int change_parse(const uint8_t *p, size_t n, char path[static WIRE_MAX_PATH + 1]
 	return 0;
 }
 
+/* The record in place of the end: why there is none. */
+static int change_failed(const uint8_t *p, size_t n, struct err *e)
+{
+	_cleanup_free_ char *text = strndup((const char *)p, n);
+
+	return tree_given_up(text ?: "", e);
+}
+
 static int take_change(void *arg, uint8_t *p, size_t n, struct err *e)
 {
 	struct change_reader *r = arg;
 	char path[WIRE_MAX_PATH + 1];
 	struct bailey_change change;
 
+	if (n >= CHANGE_FIXED && p[2] == 'E')
+		return change_failed(p + CHANGE_FIXED, n - CHANGE_FIXED, e);
+	r->whole = n == CHANGE_FIXED && p[2] == 'Z';
+	if (r->whole)
+		return 1;
 	if (change_parse(p, n, path, &change, e) < 0)
 		return -1;
 	return r->fn(r->arg, &change) != 0;
@@ -300,10 +315,12 @@ static int do_changes(
 	if (changes_pipe(s, workspace, false, &fd, e) < 0)
 		return -1;
 	result = pieces_read_fd(&p, fd, s->timeout_ms * CLIENT_SLOW_FACTOR, e);
-	if (result == 0)
-		result = p.ended;
 	pieces_done(&p);
-	return result;
+	if (result < 0 || r->whole)
+		return result;
+	return p.ended ? 1
+		       : err_set(e, R_ENGINE_LOST, 0,
+				 "list the changes of '%s': whoever lists them died", s->id);
 }
 
 int bailey_changes(struct bailey_sandbox *s, int workspace, bailey_change_fn *fn, void *arg,

@@ -380,7 +380,11 @@ static void send_pipe(struct peer *p, const void *data, size_t n)
 static void script_changes(struct peer *p)
 {
 	static const uint8_t records[] = { 18, 0, 'A', 0xa4, 0x81, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
-		'a', '/', 'b', 16, 0, 'D', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'c' };
+		'a', '/', 'b', 16, 0, 'D', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'c', 15, 0, 'Z', 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+	static const uint8_t failed[] = { 39, 0, 'E', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'b', 'u',
+		's', 'y', '\n', 'W', 'a', 'i', 't', '.', '\n', 't', 'w', 'o', ' ', 'a', 't', ' ',
+		'o', 'n', 'c', 'e', '\33', '!' };
 	uint8_t bad[sizeof records];
 
 	peer_hello(p);
@@ -395,6 +399,11 @@ static void script_changes(struct peer *p)
 		peer_expect(p, WIRE_CHANGES);
 		send_pipe(p, bad, i == 2 ? sizeof bad - 1 : sizeof bad);
 	}
+	/* whole records, but not all of them */
+	peer_expect(p, WIRE_CHANGES);
+	send_pipe(p, records, sizeof records - 15);
+	peer_expect(p, WIRE_CHANGES);
+	send_pipe(p, failed, sizeof failed);
 	peer_expect(p, WIRE_CHANGES);
 	peer_end(p, p->f.stream);
 	while (peer_read(p))
@@ -421,9 +430,14 @@ static void changes_come_by_a_pipe(void **state)
 	test_connect(&t, script_changes);
 	assert_int_equal(bailey_changes(t.s, 0, see_change, text, &e), 0);
 	assert_string_equal(text, "A 100644 5 a/b|D 0 0 c|");
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
 		assert_int_equal(bailey_changes(t.s, 0, see_change, text, &e), -1);
-		assert_string_equal(e.reason, "wire_malformed");
+		assert_string_equal(e.reason,
+			i == 3           ? "engine_lost"
+				: i == 4 ? "busy"
+					 : "wire_malformed");
+		if (i == 4)
+			assert_string_equal(e.message, "two at once?!");
 	}
 	test_stop(&t);
 }

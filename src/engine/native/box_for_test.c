@@ -195,6 +195,8 @@ static char *list_records(const struct buf *in)
 		const uint8_t *p = (const uint8_t *)in->data + at;
 		size_t size = p[0] | (size_t)p[1] << 8;
 
+		if (p[2] == 'Z')
+			break;
 		str_format(raw + len, sizeof raw - len, "%c %.*s\n", p[2], (int)(size - 15),
 			(const char *)p + 15);
 		len += strlen(raw + len);

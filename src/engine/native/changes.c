@@ -523,15 +523,13 @@ static int walk(struct changes *c, const struct place *p, unsigned depth)
 static int open_top(const struct sandbox *sb, bool cow, struct place *p)
 {
 	const struct layers *l = &sb->layers;
-	bool root = sb->engine->root;
 
 	for (unsigned i = l->n_sealed + 1; i-- > 0;) {
 		int fd = layers_view(l, i, cow ? "cow" : "upper");
 
 		if (fd < 0)
 			return -1;
-		p->writable[p->n_writable++] = (struct side){ fd,
-			root && i < l->n_sealed ? l->sealed_ids[i] : sb->ids.base };
+		p->writable[p->n_writable++] = (struct side){ fd, l->ids[i] };
 	}
 	for (unsigned i = 0; i < MAX_LOWER; i++) {
 		uid_t ids = 0;
@@ -558,17 +556,46 @@ static int confine(const struct sandbox *sb, const struct place *p, int out, str
 	return worker_confine(sb, keep, n, e);
 }
 
+/* What ends a list of records: 'Z' when it is whole, 'E' and a text when not. */
+static int put_last(struct changes *c, char kind, const char *text, size_t n)
+{
+	uint8_t head[RECORD_HEAD] = { 0 };
+
+	put_number(head, RECORD_HEAD + n, 2);
+	head[2] = (uint8_t)kind;
+	return put(c, head, sizeof head) < 0 ? -1 : put(c, text, n);
+}
+
+/* Why it ends here, in place of the end: "REASON\nREMEDY\nMESSAGE".  All that fails does so between two entries. */
+static void say_failure(struct changes *c)
+{
+	_cleanup_buf_ struct buf text = { .max = ARCHIVE_MAX_FAILURE };
+	struct err ignored = ERR_INIT, *failure = c->e;
+	uint8_t out[ARCHIVE_FAILURE_CAP];
+
+	if (failure->reason == R_OUTPUT_FAILED ||
+		!buf_printf(&text, "%s\n%s\n%s", reason_name(failure->reason),
+			err_get_remedy(failure), failure->message ?: ""))
+		return;
+	c->e = &ignored;
+	if (c->content)
+		(void)put(c, out, archive_put_failure(out, sizeof out, text.data, text.len));
+	else
+		(void)put_last(c, 'E', text.data, text.len);
+	(void)flush(c);
+	err_done(&ignored);
+	c->e = failure;
+}
+
 static int list_changes(struct changes *c, struct place *top)
 {
 	static const uint8_t end[ARCHIVE_END_SIZE];
 
 	if (walk(c, top, 0) < 0) {
-		/* half a record: nobody takes what came for the whole; an archive lacks its end */
-		if (!c->content && put_zeros(c, 1) == 0)
-			(void)write_all(c->out, c->buf, c->have);
+		say_failure(c);
 		return -1;
 	}
-	if (c->content && put(c, end, sizeof end) < 0)
+	if ((c->content ? put(c, end, sizeof end) : put_last(c, 'Z', "", 0)) < 0)
 		return -1;
 	return flush(c);
 }

@@ -295,6 +295,7 @@ static int an_archive_of_changes_is_bounded(void)
 	NEED(box_says(&b, "for i in $(seq 100); do ln f n$i; done", ""));
 	NEED(box_changes(&b, ENGINE_CHANGES_CONTENT, &all) == BOX_FAILED);
 	NEED(all.len < 10 << 20);
+	NEED(memmem(all.data, all.len, "BAILEY.failed=archive_too_large\n", 32));
 	NEED(box_stop(&b));
 	box_drop(&b);
 	return 0;
