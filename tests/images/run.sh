@@ -455,7 +455,7 @@ built() {
 		"$(tar -xOf "$T/deb2.tar" --wildcards 'blobs/*' | sha256sum)"
 	is 'and so is the tree' "$(list_modes debian-bookworm)" "$(list_modes back)"
 	start "$BAILEY" run --image debian-bookworm -- sleep 60
-	until_true 100 eval '[ -n "$(pgrep -P $bg)" ]' || true
+	until_true 100 eval '[ -n "$(cat /proc/$bg/task/$bg/children)" ]' || true
 	image_reason busy 'rm of an image in use' rm debian-bookworm
 	{ stop_all && wait "$bg"; } 2>/dev/null || true
 	lives
@@ -488,7 +488,8 @@ start_docker() {
 	mkdir "$d"
 	DOCKER_HOST=unix://$d/sock
 	export DOCKER_HOST
-	dockerd --data-root "$d/data" --exec-root "$d/exec" -H "$DOCKER_HOST" -p "$d/pid" \
+	# its mounts go with it: on a host whose / is not shared it mounts its data on itself, and leaves that behind
+	unshare -m --propagation private dockerd --data-root "$d/data" --exec-root "$d/exec" -H "$DOCKER_HOST" -p "$d/pid" \
 		--bridge=none --iptables=false --ip-forward=false --ip-masq=false \
 		>"$d/log" 2>&1 </dev/null &
 	docker_pid=$!

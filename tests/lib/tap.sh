@@ -7,6 +7,14 @@
 passed=0 failed=0 skipped=0 section='' rc=0
 lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
+# Where set -e ends a suite, it says so; a command whose failure is looked at comes here no more than it ends anything.
+set -E
+trap 'tap_died $? "${BASH_SOURCE[0]-}" "$LINENO" "$BASH_COMMAND"' ERR
+tap_died() { # STATUS FILE LINE COMMAND
+	[[ $- == *e* ]] && [ "$BASH_SUBSHELL" -eq 0 ] || return 0
+	echo "not ok ${2##*/} line $3 ended the suite: status $1 of: ${4%%$'\n'*}" >&2
+}
+
 ok() { # NAME
 	echo "ok $section$1"
 	passed=$((passed + 1))
