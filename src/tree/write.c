@@ -277,7 +277,7 @@ static int count_room(struct tree_writer *w, uint64_t n, struct err *e)
 		(unsigned long long)kept >> 20, ROOM_INODES);
 }
 
-static int count_bytes(struct tree_writer *w, uint64_t n, struct err *e)
+int tree_count_bytes(struct tree_writer *w, uint64_t n, struct err *e)
 {
 	if (n > w->o.max_bytes - w->counts.bytes) {
 		drop_file(w);
@@ -293,7 +293,7 @@ static int write_data(
 {
 	if (w->ignore)
 		return 0;
-	if (count_bytes(w, n, e) < 0)
+	if (tree_count_bytes(w, n, e) < 0)
 		return -1;
 	if (w->o.flags & TREE_DRY_RUN)
 		return 0;
@@ -353,12 +353,18 @@ static int dress_special(struct tree_writer *w, const char *name, struct err *e)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_timespec(a->mtime_ns) };
 	struct stat st;
 
-	if (a->type == ARCHIVE_HARDLINK)
-		return 0;
-	if (utimensat(w->dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if ((a->type != ARCHIVE_HARDLINK &&
+		    utimensat(w->dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0) ||
 		fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : tree_failed(e, errno, "set the time of", w->path);
 	return tree_note(w, &st, e);
+}
+
+/* The file system can't, or not from there. */
+static bool has_no_links(int sys_errno)
+{
+	return sys_errno == EPERM || sys_errno == EXDEV || sys_errno == EMLINK ||
+		sys_errno == EOPNOTSUPP || sys_errno == ENOSYS;
 }
 
 static int put_special(struct tree_writer *w, int target_fd, struct err *e)
@@ -378,8 +384,13 @@ static int put_special(struct tree_writer *w, int target_fd, struct err *e)
 		make_tmp_name(w);
 		r = make_special(w, target_fd, w->tmp);
 	}
-	if (r < 0)
+	if (r < 0 && target_fd >= 0 && has_no_links(errno)) {
+		make_tmp_name(w);
+		if (tree_copy_file(w, target_fd, w->tmp, e) < 0)
+			return -1;
+	} else if (r < 0) {
 		return tree_failed(e, errno, "create", w->path);
+	}
 	if (dress_special(w, w->tmp[0] ? w->tmp : w->base, e) < 0 ||
 		(w->tmp[0] && take_place(w, e) < 0)) {
 		if (w->tmp[0])

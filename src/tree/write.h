@@ -48,6 +48,16 @@ struct tree_writer {
 	struct archive_reader reader;
 };
 
+/* --- write.c --- */
+
+/* n more bytes of data are to be written: archive_too_large. */
+int tree_count_bytes(struct tree_writer *w, uint64_t n, struct err *e);
+
+/* --- copy.c --- */
+
+/* A copy of the file `file` (any descriptor of it) as the new `name` in the present directory. */
+int tree_copy_file(struct tree_writer *w, int file, const char *name, struct err *e);
+
 /* --- place.c --- */
 
 /* Opens the directory of w->path, made when it is missing and `make`; sets w->base. */

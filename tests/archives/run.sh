@@ -136,6 +136,15 @@ tar -C "$3" -cf - new | "$1" write "$2" && exit 1
 mount -t tmpfs -o nr_inodes=5 tmpfs "$2"
 mkdir "$3/d" && touch "$3/d/1" "$3/d/2" "$3/d/3" "$3/d/4"
 tar -C "$3" -cf - d | "$1" write "$2" && exit 1
+mkdir "$3/h" "$3/h/other" && echo text >"$3/h/a" && truncate -s 10m "$3/h/a"
+ln "$3/h/a" "$3/h/other/a" && ln "$3/h/a" "$3/h/other/b" && ln "$3/h/a" "$3/h/z"
+mount -t tmpfs tmpfs "$2"
+mkdir -p "$2/h/other" && mount -t tmpfs tmpfs "$2/h/other" && echo old >"$2/h/other/b"
+tar -C "$3" -S --sort=name -cf - h/a h/other h/z | "$1" write "$2" >/dev/null
+diff -r "$3/h" "$2/h"
+[ "$2/h/a" -ef "$2/h/z" ] || echo 'no link'
+[ "$(du -k "$2/h/other/b" | cut -f1)" -lt 100 ] || echo 'no hole in the copy'
+[ "$(ls -A "$2/h/other" | wc -l)" = 2 ] || echo "left: $(ls -A "$2/h/other")"
 mount -t tmpfs -o size=100m tmpfs "$2"
 mkdir "$3/m"
 for i in 1 2 3 4 5 6 7 8 9; do head -c 12000000 /dev/zero >"$3/m/$i"; done
