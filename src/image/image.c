@@ -172,11 +172,29 @@ static int damaged(const char *name, struct err *e)
 	return err_remedy(e, "Remove the image with 'bailey image rm' and import it again.");
 }
 
+int image_parse(const char *name, struct buf *text, struct image *ret, struct err *e)
+{
+	char *save = NULL;
+
+	if (image_check_name(name, e) < 0)
+		return -1;
+	image_done(ret);
+	ret->name = xstrdup(name);
+	if (!text->data || strlen(text->data) != text->len)
+		return damaged(name, e);
+	for (char *line = strtok_r(text->data, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save))
+		if (parse_line(ret, line, e) < 0)
+			return damaged(name, e);
+	if (!image_digest_hex(ret->chain) || !image_digest_hex(ret->id))
+		return damaged(name, e);
+	return 0;
+}
+
 int image_read(int refs_fd, const char *name, struct image *ret, struct err *e)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_buf_ struct buf text = { .max = IMAGE_MAX_RECORD };
-	char *save = NULL;
 
 	if (image_check_name(name, e) < 0)
 		return -1;
@@ -185,17 +203,7 @@ int image_read(int refs_fd, const char *name, struct image *ret, struct err *e)
 		return err_set(e, R_IMAGE_NOT_FOUND, 0, "find image '%s': no such image", name);
 	if (fd < 0 || read_all(fd, &text) < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "read the record of image '%s'", name);
-	image_done(ret);
-	ret->name = xstrdup(name);
-	if (strlen(text.data) != text.len)
-		return damaged(name, e);
-	for (char *line = strtok_r(text.data, "\n", &save); line;
-		line = strtok_r(NULL, "\n", &save))
-		if (parse_line(ret, line, e) < 0)
-			return damaged(name, e);
-	if (!image_digest_hex(ret->chain) || !image_digest_hex(ret->id))
-		return damaged(name, e);
-	return 0;
+	return image_parse(name, &text, ret, e);
 }
 
 static void add_line(struct buf *out, const char *key, const char *text)

@@ -62,5 +62,8 @@ int image_open(const char *home, const char *name, struct image *ret, struct err
 int image_read(int refs_fd, const char *name, struct image *ret, struct err *e);
 void image_format(const struct image *i, struct buf *out);
 
+/* The record from its text, which is cut to pieces. */
+int image_parse(const char *name, struct buf *text, struct image *ret, struct err *e);
+
 /* Checks "sha256:HEX" and returns HEX in it, or NULL. */
 const char *image_digest_hex(const char *digest);

@@ -157,6 +157,7 @@ static int run(
 		.mounts = true };
 	struct running_tool running = { 0, -1, NULL };
 	_cleanup_close_ int from = -1, to = -1;
+	struct source tar = { .kind = SOURCE_TAR, .spool = -1 };
 	_cleanup_err_ struct err why = ERR_INIT;
 	int fds[2], r;
 
@@ -167,7 +168,8 @@ static int run(
 	if (tool_start(&t, &running, e) < 0)
 		return -1;
 	to = close_fd(to);
-	r = import_tar(store, from, how, ret, e);
+	tar.fd = from;
+	r = import_image(store, &tar, how, ret, e);
 	from = close_fd(from);
 	/* an archive that ends early is what a tool that failed leaves */
 	if (r < 0 && e->reason == R_ARCHIVE_REFUSED && tool_finish(&running, &why) < 0) {

@@ -100,8 +100,7 @@ int verb_pull(const struct arguments *a, struct buf *out, struct err *e)
 		run_skopeo(&store, a, e) < 0)
 		return -1;
 	path = store_work_path(&store, "pull");
-	if (source_open(&source, path, &store, &how.limits, e) < 0 ||
-		import_source(&store, &source, &how, &image, e) < 0)
+	if (source_open(&source, path, e) < 0 || import_image(&store, &source, &how, &image, e) < 0)
 		return -1;
 	verb_say(a, &image, out);
 	return 0;

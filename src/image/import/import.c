@@ -12,7 +12,6 @@
 #include "base/str.h"
 #include "image/import/chain.h"
 #include "image/import/digest.h"
-#include "image/import/pack.h"
 
 char *import_name(const char *text)
 {
@@ -132,7 +131,8 @@ static int describe_tar(struct image *i, const char *diff, struct err *e)
 	return 0;
 }
 
-int import_tar(struct store *store, int fd, struct import *how, struct image *ret, struct err *e)
+static int import_tar(
+	struct store *store, int fd, struct import *how, struct image *ret, struct err *e)
 {
 	_cleanup_free_ struct chain *c = xcalloc(1, sizeof *c);
 	_cleanup_close_ int root = -1;
@@ -147,27 +147,9 @@ int import_tar(struct store *store, int fd, struct import *how, struct image *re
 	return publish(store, how, c, ret, e);
 }
 
-/* A directory goes through the same reader as a tar does, so that there is one way in. */
-static int import_tree(struct store *store, const struct source *s, struct import *how,
-	struct image *ret, struct err *e)
-{
-	struct packer packer = { 0, -1 };
-	_cleanup_close_ int pipe_fd = -1;
-	int copy = fcntl(s->fd, F_DUPFD_CLOEXEC, 3), r;
-
-	how->source = how->source ?: "directory";
-	if (packer_start(copy, &packer, &pipe_fd, e) < 0)
-		return -1;
-	r = import_tar(store, pipe_fd, how, ret, e);
-	pipe_fd = close_fd(pipe_fd);
-	return packer_finish(&packer, e) < 0 ? -1 : r;
-}
-
 int import_source(struct store *store, const struct source *s, struct import *how,
 	struct image *ret, struct err *e)
 {
-	if (s->kind == SOURCE_TREE)
-		return import_tree(store, s, how, ret, e);
 	if (s->kind == SOURCE_TAR)
 		return import_tar(store, s->fd, how, ret, e);
 	return import_layers(store, s, how, ret, e);

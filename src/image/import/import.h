@@ -12,12 +12,13 @@ struct import {
 	struct limits limits;
 };
 
-/* Makes the image; *ret is its record.  `store` is open for writing. */
+/* Makes the image; *ret is its record.  `store` is open for writing.  All that is read is read behind walls. */
+int import_image(struct store *store, const struct source *s, struct import *how, struct image *ret,
+	struct err *e);
+
+/* The same within the walls, from anything that was looked at but a directory. */
 int import_source(struct store *store, const struct source *s, struct import *how,
 	struct image *ret, struct err *e);
-
-/* The same from one tar of a root tree that can be read once. */
-int import_tar(struct store *store, int fd, struct import *how, struct image *ret, struct err *e);
 
 /* A name made of a reference or a file's name: the last part, without digest, ':latest' and the ends of archives; NULL
  * when nothing usable is left.  The caller frees it. */

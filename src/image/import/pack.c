@@ -4,14 +4,9 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "image/import/walk.h"
@@ -233,86 +228,4 @@ int pack_tree(int root_fd, int out_fd, struct err *e)
 		return -1;
 	}
 	return pack_close(p->a, e);
-}
-
-/* The child's end: its error goes to the parent as a number and text. */
-static void pack_and_exit(int root_fd, int out_fd, int err_fd, pid_t parent)
-{
-	_cleanup_err_ struct err why = ERR_INIT;
-	_cleanup_free_ char *text = NULL;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
-	(void)signal(SIGPIPE, SIG_IGN);
-	if (pack_tree(root_fd, out_fd, &why) == 0)
-		_exit(0);
-	text = xasprintf("%d %s", (int)why.reason, why.message ?: "");
-	(void)write_all(err_fd, text, strlen(text));
-	_exit(1);
-}
-
-int packer_start(int root_fd, struct packer *ret, int *ret_fd, struct err *e)
-{
-	_cleanup_close_ int err_fd = memfd_create("packer", MFD_CLOEXEC);
-	_cleanup_close_ int from = -1, to = -1;
-	pid_t parent = getpid(), pid = -1;
-	int fds[2];
-
-	if (err_fd >= 0 && pipe2(fds, O_CLOEXEC) == 0) {
-		from = fds[0];
-		to = fds[1];
-		pid = fork();
-	}
-	if (pid < 0) {
-		(void)close_fd(root_fd);
-		return err_set(e, R_NO_MEMORY, errno, "start reading a directory");
-	}
-	if (pid == 0) {
-		(void)close(from);
-		pack_and_exit(root_fd, to, err_fd, parent);
-	}
-	(void)close_fd(root_fd);
-	*ret = (struct packer){ pid, move_fd(&err_fd) };
-	*ret_fd = move_fd(&from);
-	return 0;
-}
-
-/* What the packer said is the cause of what the reader then said; unless its words are only that nobody reads. */
-static int take_error(const struct packer *p, struct err *e)
-{
-	_cleanup_err_ struct err ignored = ERR_INIT;
-	char text[1024], *message;
-	uint64_t reason;
-	ssize_t n = pread(p->err_fd, text, sizeof text - 1, 0);
-
-	text[n > 0 ? n : 0] = '\0';
-	message = strchr(text, ' ');
-	if (!message)
-		return e->reason
-			? -1
-			: err_set(e, R_IMAGE_INVALID, 0, "read the directory: ended early");
-	*message++ = '\0';
-	if (parse_u64(text, 1, REASON_MAX - 1, "reason", &reason, &ignored) < 0)
-		reason = R_IMAGE_INVALID;
-	if (reason == R_OUTPUT_FAILED && e->reason)
-		return -1;
-	err_done(e);
-	return err_set(e, (enum reason)reason, 0, "%s", message);
-}
-
-int packer_finish(struct packer *p, struct err *e)
-{
-	int status = 0, r;
-
-	if (p->pid <= 0)
-		return e->reason ? -1 : 0;
-	if (e->reason)
-		(void)kill(p->pid, SIGTERM);
-	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
-	r = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? (e->reason ? -1 : 0) : take_error(p, e);
-	p->pid = 0;
-	p->err_fd = close_fd(p->err_fd);
-	return r;
 }

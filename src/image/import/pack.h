@@ -7,17 +7,6 @@
 /* Takes root_fd; writes to out_fd, which is borrowed.  Sockets are left out.  R_STATE_UNWRITABLE or R_OUTPUT_FAILED. */
 int pack_tree(int root_fd, int out_fd, struct err *e);
 
-/* A process that packs a tree into a pipe; *ret_fd is its end for reading. */
-struct packer {
-	pid_t pid; /* 0: none */
-	int err_fd;
-};
-/* Takes root_fd. */
-int packer_start(int root_fd, struct packer *ret, int *ret_fd, struct err *e);
-
-/* Reaps it; with e set already it is killed first.  R_IMAGE_INVALID when it could not read all of the tree. */
-int packer_finish(struct packer *p, struct err *e);
-
 /* A tar that is written member by member to fd, which is borrowed. */
 struct archive *pack_open(int fd, struct err *e);
 /* A name that ends in '/' is a directory. */

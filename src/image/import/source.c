@@ -275,8 +275,12 @@ static int open_archive(struct source *s, struct store *store, struct limits *li
 		: 0;
 }
 
-int source_open(struct source *s, const char *path, struct store *store, struct limits *limits,
-	struct err *e)
+int source_look(struct source *s, struct store *store, struct limits *limits, struct err *e)
+{
+	return s->kind == SOURCE_FILE ? open_archive(s, store, limits, e) : 0;
+}
+
+int source_open(struct source *s, const char *path, struct err *e)
 {
 	struct stat st;
 
@@ -295,5 +299,6 @@ int source_open(struct source *s, const char *path, struct store *store, struct 
 	/* standard input is the caller's: its flags are left alone */
 	if (!streq(path, "-") && set_nonblocking(s->fd, false) < 0)
 		return err_set(e, R_ARCHIVE_REFUSED, errno, "read '%.256s'", path);
-	return open_archive(s, store, limits, e);
+	s->kind = SOURCE_FILE;
+	return 0;
 }

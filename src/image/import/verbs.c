@@ -48,9 +48,8 @@ int verb_import(const struct arguments *a, struct buf *out, struct err *e)
 	image_init(&image);
 	how.fallback = streq(a->words[0], "-") ? NULL : full;
 	if ((a->name && image_check_name(a->name, e) < 0) || verb_limits(a, &how.limits, e) < 0 ||
-		store_open(&store, true, e) < 0 ||
-		source_open(&source, a->words[0], &store, &how.limits, e) < 0 ||
-		import_source(&store, &source, &how, &image, e) < 0)
+		store_open(&store, true, e) < 0 || source_open(&source, a->words[0], e) < 0 ||
+		import_image(&store, &source, &how, &image, e) < 0)
 		return -1;
 	verb_say(a, &image, out);
 	return 0;
