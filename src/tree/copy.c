@@ -58,9 +58,13 @@ int tree_copy_file(struct tree_writer *w, int file, const char *name, struct err
 		return tree_failed(e, errno, "create", w->path);
 	if (copy_data(from, to, st.st_size) == 0 && fchmod(to, st.st_mode & 0777) == 0 &&
 		futimens(to, (const struct timespec[]){ { .tv_nsec = UTIME_OMIT }, st.st_mtim }) ==
-			0)
-		return 0;
-	tree_failed(e, errno, "write", w->path);
+			0 &&
+		fstat(to, &st) == 0) {
+		if (tree_note(w, &st, e) == 0)
+			return 0;
+	} else {
+		tree_failed(e, errno, "write", w->path);
+	}
 	(void)unlinkat(w->dir_fd, name, 0);
 	return -1;
 }

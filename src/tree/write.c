@@ -353,8 +353,9 @@ static int dress_special(struct tree_writer *w, const char *name, struct err *e)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, tree_timespec(a->mtime_ns) };
 	struct stat st;
 
-	if ((a->type != ARCHIVE_HARDLINK &&
-		    utimensat(w->dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0) ||
+	if (a->type == ARCHIVE_HARDLINK)
+		return 0;
+	if (utimensat(w->dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ||
 		fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : tree_failed(e, errno, "set the time of", w->path);
 	return tree_note(w, &st, e);
