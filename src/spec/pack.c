@@ -169,6 +169,9 @@ static void spec_fields(struct walk *w, struct sandbox_spec *s)
 	count(w, &s->n_tmpfs, SPEC_MAX_TMPFS);
 	for (unsigned i = 0; i < s->n_tmpfs; i++)
 		tmpfs_fields(w, &s->tmpfs[i]);
+	flag(w, &s->has_caller);
+	u32(w, &s->caller_uid);
+	u32(w, &s->caller_gid);
 	u32(w, &s->uid);
 	u32(w, &s->gid);
 	text(w, s->home, sizeof s->home);

@@ -36,6 +36,9 @@ static void make(struct pack_request *r, char ***env)
 	q->tmp_size = 1 << 20;
 	q->disk_bytes = 1 << 24;
 	q->uid = q->gid = 1000;
+	q->has_caller = true;
+	q->caller_uid = 1234;
+	q->caller_gid = 1235;
 	q->ttl_ms = 5000;
 	q->limits = (struct spec_limits){ .memory_bytes = 1 << 28, .cpu_millis = 500, .pids = 77 };
 	q->binds[0].fd = open("/tmp", O_PATH | O_CLOEXEC);
@@ -74,6 +77,9 @@ static void test_round_trip(void **state)
 	assert_int_equal(b.spool_max, 12345);
 	assert_int_equal(b.spec.limits.pids, 77);
 	assert_int_equal(b.spec.ttl_ms, 5000);
+	assert_true(b.spec.has_caller);
+	assert_int_equal(b.spec.caller_uid, 1234);
+	assert_int_equal(b.spec.caller_gid, 1235);
 	assert_int_equal(b.spec.n_binds, 1);
 	assert_true(b.spec.binds[0].cow);
 	assert_false(b.spec.binds[0].writable);

@@ -95,6 +95,12 @@ struct sandbox_spec {
 	struct spec_tmpfs tmpfs[SPEC_MAX_TMPFS];
 	unsigned n_tmpfs;
 
+	/* on the host: whose sandbox it is, where a launcher makes it for somebody else.  He alone may use it, writable
+	 * directories are his, and files made in them become his. */
+	bool has_caller;
+	uid_t caller_uid;
+	gid_t caller_gid;
+
 	uid_t uid; /* inside */
 	gid_t gid;
 	char home[SPEC_MAX_TARGET];
