@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "guest/dial.h"
 #include "guest/guest.h"
 #include "guest/sys.h"
 
@@ -229,6 +230,8 @@ int guest_main(int argc, char **argv, char **env)
 	guest_arm_parent_death();
 	if (argc < 2)
 		return session_main(env);
+	if (dial_is_wanted(argc, argv))
+		return dial_main(argv, env);
 	next_frame(&f);
 	if (!wire_get_hello(&f, &g.hello))
 		return GUEST_EXIT_BROKEN;

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +73,15 @@ static void be_guest(const struct play *p, int control, enum play_as as)
 	if (as != PLAY_OWN_UID && !geteuid() &&
 		(setgroups(0, NULL) < 0 || setgid(p->gid) < 0 || setuid(p->uid) < 0))
 		_exit(126);
+	if (p->listener >= 0) {
+		char path_name[] = GUEST, how[32], dir[sizeof p->dir], shown[] = "bash";
+		char *dial[] = { path_name, how, dir, shown, NULL };
+
+		FMT(how, "%s", p->how);
+		FMT(dir, "%s", p->dir);
+		(void)execve(GUEST, dial, env);
+		_exit(127);
+	}
 	if (control == 3)
 		(void)fcntl(3, F_SETFD, 0);
 	else
@@ -132,24 +142,124 @@ static void expect_hello(int fd)
 	assert_true(wire_get_hello(&f, &m));
 }
 
-void play_start(struct play *p, enum play_as as)
+static void init(struct play *p)
 {
-	struct wire_hello hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1 };
-	struct wire_session session = { .max_streams = WIRE_MAX_STREAMS };
 	char dir[] = "/tmp/bailey-guest-test-XXXXXX";
-	uint8_t out[128];
-	size_t n;
-	int ends[2];
 
 	memset(p, 0, sizeof *p);
-	p->fd = -1;
+	p->fd = p->control = p->listener = -1;
 	p->may_read = p->may_send = p->next_read = p->next_send = -1;
-	p->uid = session.uid = geteuid() ? geteuid() : WORKLOAD;
-	p->gid = session.gid = geteuid() ? getegid() : WORKLOAD;
+	p->uid = geteuid() ? geteuid() : WORKLOAD;
+	p->gid = geteuid() ? getegid() : WORKLOAD;
 	assert_non_null(mkdtemp(dir));
 	FMT(p->dir, "%s", dir);
 	if (!geteuid())
 		assert_int_equal(chown(dir, p->uid, p->gid), 0);
+}
+
+static void greet_control(struct play *p, uint64_t deadline_ms)
+{
+	struct wire_hello hello = {
+		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .epoch = 1, .deadline_ms = deadline_ms
+	};
+	struct wire_session session = {
+		.uid = p->uid, .gid = p->gid, .max_streams = WIRE_MAX_STREAMS
+	};
+	uint8_t out[128];
+	size_t n = wire_put_hello(out, sizeof out, &hello);
+
+	n += wire_put_session(out + n, sizeof out - n, &session);
+	assert_int_equal(write_all(p->control, out, n), 0);
+}
+
+void play_start_dialling(struct play *p, const char *how, const char *token)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char path[96];
+
+	init(p);
+	p->how = how;
+	p->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	FMT(a.sun_path, "%s/ctl.sock", p->dir);
+	assert_int_equal(bind(p->listener, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(chmod(a.sun_path, 0666), 0);
+	assert_int_equal(chmod(p->dir, 0755), 0);
+	assert_int_equal(listen(p->listener, 64), 0);
+	if (token) {
+		int fd = open(FMT(path, "%s/token", p->dir), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+		assert_true(fd >= 0);
+		assert_int_equal(write_all(fd, token, strlen(token)), 0);
+		(void)close_fd(fd);
+	}
+	play_again(p);
+}
+
+void play_again(struct play *p)
+{
+	p->pid = fork();
+	assert_true(p->pid >= 0);
+	if (!p->pid)
+		be_parent(p, -1, -1, PLAY_OWN_UID);
+}
+
+int play_accept(const struct play *p, int ms)
+{
+	struct pollfd w = { .fd = p->listener, .events = POLLIN };
+
+	if (poll(&w, 1, ms) <= 0)
+		return -1;
+	return accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static void read_frame(int fd, uint8_t *in, size_t n, struct wire_frame *ret)
+{
+	struct pollfd w = { .fd = fd, .events = POLLIN };
+	size_t used;
+
+	for (size_t have = 0; have < n;) {
+		ssize_t r;
+
+		assert_int_equal(poll(&w, 1, PLAY_WAIT_MS), 1);
+		r = read(fd, in + have, n - have);
+		assert_true(r > 0);
+		have += (size_t)r;
+	}
+	assert_int_equal(wire_parse(in, n, WIRE_FROM_GUEST, ret, &used), WIRE_OK);
+}
+
+static void expect_token(int fd, uint64_t hi, uint64_t lo)
+{
+	struct wire_frame f;
+	struct wire_token m;
+	uint8_t in[WIRE_HEADER + 16];
+
+	read_frame(fd, in, sizeof in, &f);
+	assert_true(wire_get_token(&f, &m));
+	assert_true(m.hi == hi && m.lo == lo);
+}
+
+void play_control(struct play *p, uint16_t flags, uint64_t deadline_ms)
+{
+	struct wire_frame f;
+	struct wire_hello m;
+	uint8_t in[WIRE_HEADER + 24];
+
+	(void)close_fd(p->control);
+	p->control = play_accept(p, PLAY_WAIT_MS);
+	assert_true(p->control >= 0);
+	expect_token(p->control, 0x0011223344556677u, 0x8899aabbccddeeffu);
+	read_frame(p->control, in, sizeof in, &f);
+	assert_true(wire_get_hello(&f, &m));
+	assert_int_equal(m.flags, flags);
+	greet_control(p, deadline_ms);
+}
+
+void play_start(struct play *p, enum play_as as)
+{
+	int ends[2];
+
+	init(p);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	p->pid = fork();
 	assert_true(p->pid >= 0);
@@ -157,9 +267,7 @@ void play_start(struct play *p, enum play_as as)
 		be_parent(p, ends[1], ends[0], as);
 	(void)close_fd(ends[1]);
 	p->control = ends[0];
-	n = wire_put_hello(out, sizeof out, &hello);
-	n += wire_put_session(out + n, sizeof out - n, &session);
-	assert_int_equal(write_all(p->control, out, n), 0);
+	greet_control(p, 0);
 	expect_hello(p->control);
 }
 
@@ -183,11 +291,16 @@ void play_stop(struct play *p)
 	pid_t pid;
 
 	p->fd = close_fd(p->fd);
-	/* the owner's death */
+	/* the owner's death; whoever dials outlives that, but not what it is a child of */
 	p->control = close_fd(p->control);
+	if (p->listener >= 0)
+		(void)kill(p->pid, SIGKILL);
 	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 125);
+	if (p->listener < 0) {
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 125);
+	}
+	p->listener = close_fd(p->listener);
 	forget_seen(p);
 	buf_done(&p->in);
 	buf_done(&p->out);
@@ -220,7 +333,7 @@ void play_host(const struct play *p, const char *script)
 
 /* --- the connection --- */
 
-void play_dial(struct play *p)
+static void hand_connection(struct play *p)
 {
 	union {
 		struct cmsghdr align;
@@ -236,9 +349,6 @@ void play_dial(struct play *p)
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 	int ends[2];
 
-	play_hang_up(p);
-	p->may_read = p->next_read;
-	p->may_send = p->next_send;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
@@ -247,6 +357,28 @@ void play_dial(struct play *p)
 	assert_int_equal(sendmsg(p->control, &msg, MSG_NOSIGNAL), iov.iov_len);
 	(void)close_fd(ends[1]);
 	p->fd = ends[0];
+}
+
+static void await_connection(struct play *p)
+{
+	struct wire_come m = { .epoch = ++p->epoch, .hi = p->epoch * 7, .lo = ~p->epoch };
+	uint8_t out[64];
+
+	assert_int_equal(write_all(p->control, out, wire_put_come(out, sizeof out, &m)), 0);
+	p->fd = play_accept(p, PLAY_WAIT_MS);
+	assert_true(p->fd >= 0);
+	expect_token(p->fd, m.hi, m.lo);
+}
+
+void play_dial(struct play *p)
+{
+	play_hang_up(p);
+	p->may_read = p->next_read;
+	p->may_send = p->next_send;
+	if (p->listener >= 0)
+		await_connection(p);
+	else
+		hand_connection(p);
 	for (size_t i = 0; i < p->n_seen; i++)
 		p->seen[i]->resumed = false;
 }

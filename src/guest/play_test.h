@@ -40,6 +40,8 @@ struct seen {
 struct play {
 	pid_t pid;
 	int control, fd; /* fd -1: not connected, or the guest ended the connection */
+	int listener;    /* of a guest that dials; -1: one that is given its connections */
+	const char *how; /* "dial" and its additions */
 	uint64_t epoch;
 	uint32_t uid, gid;
 	bool greeted; /* HELLO and RESUMED came */
@@ -65,6 +67,16 @@ enum { PLAY_MAX_PROCESSES = 400 };
 /* False: this host has no namespaces for us (said on stderr). */
 bool play_possible(void);
 void play_start(struct play *p, enum play_as as);
+
+/* A guest that dials: it finds `token` in its directory (NULL: nothing there), and is not answered yet. */
+#define PLAY_TOKEN "00112233445566778899aabbccddeeff"
+void play_start_dialling(struct play *p, const char *how, const char *token);
+/* The same in the directory that is there. */
+void play_again(struct play *p);
+/* The next connection of it within `ms`, or -1. */
+int play_accept(const struct play *p, int ms);
+/* Takes the next connection as the control connection: checks TOKEN and the flags of HELLO, and greets. */
+void play_control(struct play *p, uint16_t flags, uint64_t deadline_ms);
 void play_stop(struct play *p);
 
 /* A new connection, greeted by both; flags of our HELLO.  RESUME is sent for every lane of which something was seen. */

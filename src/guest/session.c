@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "guest/dial.h"
+
 enum {
 	FD_CONTROL = WIRE_CONTROL_FD,
 	MAX_EVENTS = 64,
@@ -35,13 +37,16 @@ static struct {
 	uint8_t in[512];
 	size_t have;
 	int passed_fd; /* came with bytes of the control socket; -1: none */
+	int control;   /* -1: it is dialled */
+	bool dialled;
+	bool greeted, told; /* HELLO and SESSION came over this control connection */
 	struct wire_hello hello;
 	bool serving, relaying, no_pwait2;
 	uint32_t fs_uid, fs_gid;
 	unsigned lazy_turns;
 	int signal_fd, timer_fd, deadline_fd;
 	uint64_t timer_ms;
-} g = { .passed_fd = -1, .deadline_fd = -1 };
+} g = { .passed_fd = -1, .control = FD_CONTROL, .deadline_fd = -1 };
 
 /* --- what the other files use --- */
 
@@ -92,7 +97,7 @@ void session_act_as(uint32_t uid, uint32_t gid)
 	guest_arm_parent_death();
 }
 
-static void arm(int fd, uint64_t when_ms)
+void session_arm(int fd, uint64_t when_ms)
 {
 	struct {
 		struct {
@@ -109,7 +114,7 @@ void session_set_timer(uint64_t when_ms)
 	if (when_ms == g.timer_ms)
 		return;
 	g.timer_ms = when_ms;
-	arm(g.timer_fd, when_ms);
+	session_arm(g.timer_fd, when_ms);
 }
 
 /* --- the owner --- */
@@ -117,6 +122,20 @@ void session_set_timer(uint64_t when_ms)
 static void broken(void)
 {
 	sys_exit(GUEST_EXIT_BROKEN);
+}
+
+/* Whoever can be dialled again may come back; else it is the owner's death. */
+static void lose_control(void)
+{
+	if (!g.dialled)
+		broken();
+	if (g.control < 0)
+		return;
+	(void)epoll_set(g.control, EPOLLIN, 0, 0);
+	close_quietly(g.control);
+	g.control = -1;
+	g.have = 0;
+	dial_again();
 }
 
 static void receive_control(void)
@@ -133,10 +152,13 @@ static void receive_control(void)
 	long n;
 
 	do
-		n = sys3(SYS_recvmsg, FD_CONTROL, &m, MSG_CMSG_CLOEXEC);
+		n = sys3(SYS_recvmsg, g.control, &m, MSG_CMSG_CLOEXEC);
 	while (n == -EINTR);
-	if (n <= 0)
-		broken();
+	if (n <= 0) {
+		if (n != -EAGAIN)
+			lose_control();
+		return;
+	}
 	g.have += (size_t)n;
 	if (m.msg_controllen >= sizeof control.head && control.head.cmsg_level == SOL_SOCKET &&
 		control.head.cmsg_type == SCM_RIGHTS) {
@@ -149,32 +171,49 @@ static void receive_control(void)
 static void send_control(const uint8_t *p, size_t n)
 {
 	while (n) {
-		long w = sys6(SYS_sendto, FD_CONTROL, SYS_ARG(p), SYS_ARG(n), MSG_NOSIGNAL, 0, 0);
+		long w = sys6(SYS_sendto, g.control, SYS_ARG(p), SYS_ARG(n), MSG_NOSIGNAL, 0, 0);
 
 		if (w == -EINTR)
 			continue;
-		if (w <= 0)
-			broken();
+		if (w <= 0) {
+			lose_control();
+			return;
+		}
 		p += w;
 		n -= (size_t)w;
 	}
 }
 
-static void take_hello(const struct wire_frame *f)
+static void send_hello(uint64_t epoch, uint16_t flags)
 {
-	struct wire_hello answer = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+	struct wire_hello m = {
+		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .flags = flags, .epoch = epoch
+	};
 	uint8_t out[64];
 
+	send_control(out, wire_put_hello(out, sizeof out, &m));
+}
+
+static void set_deadline(void)
+{
+	if (g.deadline_fd < 0 && g.hello.deadline_ms) {
+		g.deadline_fd = (int)sys2(SYS_timerfd_create, CLOCK_BOOTTIME, TFD_CLOEXEC);
+		if (g.deadline_fd < 0 || epoll_set(g.deadline_fd, 0, EPOLLIN, EVENT_DEADLINE) < 0)
+			broken();
+	}
+	if (g.deadline_fd >= 0)
+		session_arm(g.deadline_fd, g.hello.deadline_ms);
+}
+
+static void take_hello(const struct wire_frame *f)
+{
 	if (!wire_get_hello(f, &g.hello))
 		broken();
-	answer.epoch = g.hello.epoch;
-	send_control(out, wire_put_hello(out, sizeof out, &answer));
-	if (!g.hello.deadline_ms)
-		return;
-	g.deadline_fd = (int)sys2(SYS_timerfd_create, CLOCK_BOOTTIME, TFD_CLOEXEC);
-	if (g.deadline_fd < 0 || epoll_set(g.deadline_fd, 0, EPOLLIN, EVENT_DEADLINE) < 0)
-		broken();
-	arm(g.deadline_fd, g.hello.deadline_ms);
+	g.greeted = true;
+	/* who dials has greeted already */
+	if (!g.dialled)
+		send_hello(g.hello.epoch, 0);
+	set_deadline();
 }
 
 static void take_session(const struct wire_frame *f)
@@ -183,6 +222,12 @@ static void take_session(const struct wire_frame *f)
 
 	if (!wire_get_session(f, &m))
 		broken();
+	g.told = true;
+	if (g.dialled)
+		dial_greeted();
+	/* from an owner that took over: nothing of what runs changes */
+	if (g.serving)
+		return;
 	session.uid = m.uid;
 	session.gid = m.gid;
 	session.max_streams = m.max_streams;
@@ -206,12 +251,23 @@ static void take_connect(const struct wire_frame *f)
 	g.passed_fd = -1;
 }
 
+static void take_come(const struct wire_frame *f)
+{
+	struct wire_come m;
+
+	if (!wire_get_come(f, &m))
+		broken();
+	dial_channel(&m);
+}
+
 static void take_control_frame(const struct wire_frame *f)
 {
-	if (!g.hello.epoch)
+	if (!g.greeted)
 		take_hello(f);
-	else if (!g.serving)
+	else if (!g.told)
 		take_session(f);
+	else if (g.dialled)
+		take_come(f);
 	else
 		take_connect(f);
 }
@@ -223,6 +279,7 @@ static void serve_control(void)
 	size_t used;
 
 	receive_control();
+	/* one that was lost has no frames either */
 	while ((r = wire_parse(g.in, g.have, WIRE_FROM_HOST, &f, &used)) == WIRE_OK) {
 		take_control_frame(&f);
 		g.have -= used;
@@ -291,6 +348,9 @@ static void serve_event(const struct epoll_event *e)
 		return;
 	case EVENT_LINK:
 		link_ready(e->events);
+		return;
+	case EVENT_DIAL:
+		dial_timer();
 		return;
 	default:
 		s = stream_of_event(e->data.u64, &slot);
@@ -376,7 +436,6 @@ static void hold_low_descriptors(void)
 	while (fd >= 0 && fd < FD_CONTROL);
 	if (fd >= 0)
 		(void)sys1(SYS_close, fd);
-	(void)sys3(SYS_fcntl, FD_CONTROL, F_SETFD, FD_CLOEXEC);
 }
 
 /* In an image without a /dev/null: a pipe that nobody writes to. */
@@ -392,6 +451,13 @@ static int open_null(void)
 	return ends[0];
 }
 
+static void watch_control(void)
+{
+	(void)sys3(SYS_fcntl, g.control, F_SETFD, FD_CLOEXEC);
+	if (epoll_set(g.control, 0, EPOLLIN, EVENT_CONTROL) < 0)
+		broken();
+}
+
 static void open_all(void)
 {
 	uint64_t all = ~0ull, child = 1ull << (SIGCHLD - 1);
@@ -405,8 +471,7 @@ static void open_all(void)
 	session.notify = (int)sys2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session.null = open_null();
 	session.umask = (uint32_t)sys1(SYS_umask, 0);
-	if (epoll_set(FD_CONTROL, 0, EPOLLIN, EVENT_CONTROL) < 0 ||
-		epoll_set(g.signal_fd, 0, EPOLLIN, EVENT_SIGNAL) < 0 ||
+	if (epoll_set(g.signal_fd, 0, EPOLLIN, EVENT_SIGNAL) < 0 ||
 		epoll_set(g.timer_fd, 0, EPOLLIN, EVENT_TIMER) < 0 ||
 		epoll_set(session.notify, 0, EPOLLIN, EVENT_NOTIFY) < 0)
 		broken();
@@ -416,6 +481,28 @@ int session_main(char **env)
 {
 	session.env = env;
 	open_all();
+	watch_control();
 	loop();
 	return 0;
+}
+
+bool session_control(int fd)
+{
+	g.control = fd;
+	g.greeted = g.told = false;
+	watch_control();
+	send_hello(1, g.serving ? 0 : WIRE_HELLO_FRESH);
+	return g.control >= 0;
+}
+
+void session_dialled(char **env, int timer)
+{
+	session.env = env;
+	g.dialled = true;
+	g.control = -1;
+	open_all();
+	if (epoll_set(timer, 0, EPOLLIN, EVENT_DIAL) < 0)
+		broken();
+	dial_now();
+	loop();
 }

@@ -191,11 +191,18 @@ enum {
 	EVENT_TIMER,
 	EVENT_NOTIFY,
 	EVENT_LINK,
+	EVENT_DIAL,
 	EVENT_STREAM = 16
 };
 
 int epoll_set(int fd, uint32_t before, uint32_t events, uint64_t data);
 uint64_t boottime_ms(void);
+void session_arm(int fd, uint64_t when_ms); /* a timer of CLOCK_BOOTTIME; 0: none */
+
+/* Serves a session whose control connection dial.c makes; timer is dial.c's. */
+void session_dialled(char **env, int timer);
+/* A control connection, on which the TOKEN was sent; false: it ended at once and is closed. */
+bool session_control(int fd);
 /* From now on files are touched as this user.  The session's own is always restored afterwards. */
 void session_act_as(uint32_t uid, uint32_t gid);
 /* The timer fires for the earliest of the commands' time-outs. */

@@ -108,6 +108,11 @@ static bool valid_hello(const struct wire_hello *m)
 		m->epoch >= 1;
 }
 
+static bool valid_come(const struct wire_come *m)
+{
+	return m->epoch >= 1;
+}
+
 static bool valid_exec(const struct wire_exec *m)
 {
 	return m->uid <= 65534 && m->gid <= 65534 && !(m->flags & ~(uint32_t)WIRE_EXEC_ALL);
@@ -342,6 +347,7 @@ static bool valid_events(const struct wire_events *m)
 		(void)m; \
 		return true; \
 	}
+VALID_ANY(token)
 VALID_ANY(resumed)
 VALID_ANY(data)
 VALID_ANY(close)
