@@ -36,9 +36,6 @@ static void make(struct pack_request *r, char ***env)
 	q->tmp_size = 1 << 20;
 	q->disk_bytes = 1 << 24;
 	q->uid = q->gid = 1000;
-	q->has_caller = true;
-	q->caller_uid = 1234;
-	q->caller_gid = 1235;
 	q->ttl_ms = 5000;
 	q->limits = (struct spec_limits){ .memory_bytes = 1 << 28, .cpu_millis = 500, .pids = 77 };
 	q->binds[0].fd = open("/tmp", O_PATH | O_CLOEXEC);
@@ -66,6 +63,9 @@ static void test_round_trip(void **state)
 
 	(void)state;
 	make(&a, &env);
+	a.spec.has_caller = true;
+	a.spec.caller_uid = 1234;
+	a.spec.caller_gid = 1235;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	assert_int_equal(pack_send(s[0], &a, &e), 0);
 	assert_int_equal(pack_receive(s[1], &b, &e), 0);
