@@ -1,6 +1,7 @@
 /* Sends a tree as an archive.  Called by the link; goes on in pieces while the host takes them.  Must hold: no link is followed
  * but, where that is asked, the one that the path itself is; a file that changes meanwhile gets the length that its header
- * says.  Devices and sockets are left out; hard links become files of their own. */
+ * says.  Devices and sockets are left out.  A file of several names is sent under the first of them, and the others as hard links
+ * to it, as far as they are remembered; else as files of their own. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -10,6 +11,19 @@
 enum {
 	MAX_PIECES = 256, /* of data in a file with holes; what lies behind counts as one */
 	HEADER_SIZE = 16384 + 44 * MAX_PIECES,
+	LINKED_MAX = 16384, /* files of several names that are remembered */
+	LINKED_SLOTS = 2 * LINKED_MAX,
+	LINKED_NAMES = 2 << 20, /* bytes of their names */
+};
+
+/* Mapped at the first such file; its pages are touched as they are needed. */
+struct linked {
+	struct {
+		uint64_t dev, ino;
+		uint32_t name; /* where in names; 0: free */
+	} slots[LINKED_SLOTS];
+	uint32_t n, names_at;
+	char names[LINKED_NAMES];
 };
 
 struct packing {
@@ -26,6 +40,7 @@ struct packing {
 	struct archive_range ranges[MAX_PIECES];
 	uint32_t n_ranges, range;
 	uint64_t done; /* of the range */
+	struct linked *linked;
 	char path[WIRE_MAX_PATH], name[WIRE_MAX_PATH], target[WIRE_MAX_PATH];
 	uint8_t bytes[HEADER_SIZE];
 };
@@ -61,6 +76,9 @@ static void give_up(struct stream *s)
 	if (k->walking)
 		walk_end(&k->walk);
 	k->walking = false;
+	if (k->linked)
+		unmap_memory(k->linked, sizeof *k->linked);
+	k->linked = NULL;
 }
 
 static bool fail(struct stream *s, uint32_t error, const char *what)
@@ -68,6 +86,50 @@ static bool fail(struct stream *s, uint32_t error, const char *what)
 	give_up(s);
 	stream_result_note(s, error, what, "");
 	return false;
+}
+
+/* --- hard links --- */
+
+static uint32_t linked_slot(const struct linked *l, const struct stat *st)
+{
+	uint32_t i = (uint32_t)(st->st_ino * 0x9e3779b97f4a7c15u >> 40) % LINKED_SLOTS;
+
+	while (l->slots[i].name && (l->slots[i].ino != st->st_ino || l->slots[i].dev != st->st_dev))
+		i = (i + 1) % LINKED_SLOTS;
+	return i;
+}
+
+/* The name under which the file was sent; NULL: it was not. */
+static const char *linked_name(const struct packing *k, const struct stat *st)
+{
+	const struct linked *l = k->linked;
+	uint32_t name = l && st->st_nlink > 1 ? l->slots[linked_slot(l, st)].name : 0;
+
+	return name ? l->names + name : NULL;
+}
+
+static void remember_linked(struct packing *k, const struct stat *st, const char *name)
+{
+	uint32_t n = (uint32_t)text_len(name) + 1, i;
+	struct linked *l = k->linked;
+
+	if (st->st_nlink < 2)
+		return;
+	if (!l) {
+		l = k->linked = map_memory(sizeof *l);
+		if (!l)
+			return;
+		l->names_at = 1;
+	}
+	if (l->n == LINKED_MAX || n > LINKED_NAMES - l->names_at)
+		return;
+	i = linked_slot(l, st);
+	l->slots[i].dev = st->st_dev;
+	l->slots[i].ino = st->st_ino;
+	l->slots[i].name = l->names_at;
+	memcpy(l->names + l->names_at, name, n);
+	l->names_at += n;
+	l->n++;
 }
 
 /* --- a header --- */
@@ -121,18 +183,24 @@ static bool find_holes(struct packing *k)
 	return true;
 }
 
-static uint32_t open_data(struct packing *k, int dir, const char *name, struct archive_entry *e)
+static uint32_t open_data(
+	struct packing *k, int dir, const char *name, struct archive_entry *e, struct stat *ret)
 {
-	struct stat st;
 	long fd = sys4(SYS_openat, dir, name,
 		O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (k->follow ? 0 : O_NOFOLLOW), 0);
 
 	if (fd < 0)
 		return (uint32_t)-fd;
 	k->fd = (int)fd;
-	if (sys2(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode))
+	if (sys2(SYS_fstat, fd, ret) < 0 || !S_ISREG(ret->st_mode))
 		return ENOENT;
-	e->size = k->size = (uint64_t)st.st_size;
+	e->link = linked_name(k, ret);
+	if (e->link) {
+		e->type = ARCHIVE_HARDLINK;
+		close_file(k);
+		return 0;
+	}
+	e->size = k->size = (uint64_t)ret->st_size;
 	k->range = 0;
 	k->done = 0;
 	return 0;
@@ -152,11 +220,12 @@ static uint32_t read_target(struct packing *k, int dir, const char *name, struct
 static uint32_t put_entry(struct packing *k, int dir, const char *name, const struct stat *st,
 	struct archive_entry *e)
 {
+	struct stat opened = { .st_nlink = 0 };
 	uint32_t error = 0;
 	bool holes = false;
 
 	if (e->type == ARCHIVE_FILE)
-		error = open_data(k, dir, name, e);
+		error = open_data(k, dir, name, e, &opened);
 	else if (e->type == ARCHIVE_SYMLINK)
 		error = read_target(k, dir, name, e);
 	if (!error && e->type == ARCHIVE_FILE && (uint64_t)st->st_blocks * 512 < e->size)
@@ -171,11 +240,14 @@ static uint32_t put_entry(struct packing *k, int dir, const char *name, const st
 			holes ? k->n_ranges : 0);
 		error = k->len ? 0 : ENAMETOOLONG;
 	}
-	if (error)
+	if (error) {
 		close_file(k);
-	else
-		k->entries++;
-	return error;
+		return error;
+	}
+	if (e->type == ARCHIVE_FILE)
+		remember_linked(k, &opened, e->name);
+	k->entries++;
+	return 0;
 }
 
 /* `name` in dir as the entry `as`.  What vanished and what can't be archived is passed over. */
