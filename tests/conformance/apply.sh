@@ -32,5 +32,6 @@ is 'through a link of the target nothing goes' '' "$(ls -A "$T/landing")"
 rc=0
 timeout 20 "$BAILEY" apply "$sb" - >"$T/o.tar" 2>"$T/err" </dev/null || rc=$?
 is 'as an archive' 0 "$rc"
+is 'and is whole' 0 "$(tar -tf "$T/o.tar" >/dev/null 2>&1; echo $?)"
 like 'tar reads it' '*workspace/a*' "$(tar -tf "$T/o.tar" 2>&1)"
 refuses sandbox_not_found 'an unknown sandbox' apply nobody "$T/target" --yes

@@ -21,7 +21,7 @@ enum { PIECE = 256 << 10, MAX_NAMED = 8 };
 
 struct apply {
 	const struct options *o;
-	const char *target;
+	const char *sandbox, *target;
 	bool cow;
 	char *workspace; /* the host's directory of a cow workspace */
 	uint64_t created_ms;
@@ -127,14 +127,35 @@ static int write_failed(int error, const char *what, struct err *e)
 		"%s", what);
 }
 
+static void follow(struct archive_reader *r, const uint8_t *p, size_t n)
+{
+	enum archive_event event;
+
+	do
+		event = archive_next(r, &p, &n);
+	while (event != ARCHIVE_MORE && event != ARCHIVE_REFUSED);
+}
+
+/* An archive that ends early is said to: whoever reads it may not notice. */
+static int check_whole(struct archive_reader *r, struct err *e)
+{
+	if (archive_finish(r))
+		return 0;
+	if (r->cause == ARCHIVE_GIVEN_UP)
+		return tree_given_up(archive_failure(r), e);
+	return err_set(e, R_ENGINE_LOST, 0, "read the changes: %s", archive_cause_text(r->cause));
+}
+
 /* The pipe's bytes to a descriptor. */
 static int move_bytes(int from, int to, const char *what, struct err *e)
 {
-	_cleanup_free_ char *data = malloc(PIECE);
+	_cleanup_free_ struct archive_reader *r = malloc(sizeof *r);
+	_cleanup_free_ uint8_t *data = malloc(PIECE);
 	ssize_t n;
 
-	if (!data)
+	if (!data || !r)
 		return err_set(e, R_NO_MEMORY, ENOMEM, "read the changes");
+	archive_reader_init(r);
 	for (;;) {
 		n = read(from, data, PIECE);
 		if (n < 0 && errno == EINTR)
@@ -142,7 +163,8 @@ static int move_bytes(int from, int to, const char *what, struct err *e)
 		if (n < 0)
 			return err_set(e, R_IO_FAILED, errno, "read the changes");
 		if (n == 0)
-			return 0;
+			return check_whole(r, e);
+		follow(r, data, (size_t)n);
 		if (write_all(to, data, (size_t)n) < 0)
 			return write_failed(errno, what, e);
 	}
@@ -177,7 +199,7 @@ static int write_tree(struct apply *a, struct changes *list, struct tree_counts 
 {
 	_cleanup_tree_writer_ struct tree_writer *w = NULL;
 	const struct tree_write_options o = {
-		.flags = TREE_WHITEOUTS | TREE_REPLACE | (list ? TREE_DRY_RUN : 0u),
+		.flags = TREE_WHITEOUTS | TREE_REPLACE | TREE_BELIEVED | (list ? TREE_DRY_RUN : 0u),
 		.paths = (const char *const *)a->paths,
 		.n_paths = a->n_paths,
 		.action = list ? take_action : NULL,
@@ -240,27 +262,30 @@ static bool ask(const struct apply *a)
 
 static int print_list(const struct apply *a, struct err *e)
 {
-	_cleanup_buf_ struct buf out = { .max = 4ul << 30 };
+	_cleanup_buf_ struct buf out = BUF_INIT;
 
 	if (!a->changes.n)
 		(void)fprintf(stderr, "bailey: there is nothing to apply\n");
-	changes_put_text(&a->changes, &out);
-	return cli_write(&out, e);
+	return changes_put_text(&a->changes, &out, e) < 0 ? -1 : cli_write(&out, e);
 }
 
 static int print_json(const struct apply *a, bool applied, struct err *e)
 {
-	_cleanup_buf_ struct buf out = { .max = 4ul << 30 };
+	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct json j;
 
 	json_init(&j, &out);
 	json_object_begin(&j, NULL);
 	json_bool(&j, "applied", applied);
-	changes_put_json(&j, "changes", &a->changes);
+	if (changes_put_json(&j, "changes", &a->changes, e) < 0)
+		return -1;
 	json_array_begin(&j, "conflicts");
-	for (size_t i = 0; i < a->changes.n; i++)
+	for (size_t i = 0; i < a->changes.n; i++) {
 		if (a->changes.v[i].conflict)
 			json_string(&j, NULL, a->changes.v[i].path);
+		if (live_flush(&out, false, e) < 0)
+			return -1;
+	}
 	json_array_end(&j);
 	json_object_end(&j);
 	buf_puts(&out, "\n");
@@ -291,8 +316,8 @@ static int apply_to(struct apply *a, struct bailey_sandbox *s, struct err *e)
 			errno, "open '%.256s'", a->target);
 	if (fetch(a, s, e) < 0 || write_tree(a, &a->changes, &counts, e) < 0)
 		return -1;
-	if (a->changes.failed)
-		return err_set(e, R_NO_MEMORY, ENOMEM, "list the changes");
+	if (changes_check(&a->changes, a->sandbox, e) < 0)
+		return -1;
 	changes_sort(&a->changes);
 	if (is_workspace(a) &&
 		conflicts_mark(&a->changes, a->dir, a->created_ms, a->archive, &a->conflicts, e) <
@@ -332,7 +357,7 @@ static int apply_to_stdout(struct apply *a, struct bailey_sandbox *s, struct err
 int verb_apply(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_(apply_done) struct apply a = {
-		.o = o, .target = argv[1], .dir = -1, .archive = -1
+		.o = o, .sandbox = argv[0], .target = argv[1], .dir = -1, .archive = -1
 	};
 	_cleanup_live_ struct live l = { NULL, NULL };
 	struct bailey_error failure;

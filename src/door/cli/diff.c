@@ -14,7 +14,7 @@ int verb_diff(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_changes_ struct changes c = { .n = 0 };
 	_cleanup_live_ struct live l = { NULL, NULL };
-	_cleanup_buf_ struct buf out = { .max = 4ul << 30 };
+	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct bailey_error failure;
 	struct json j;
 
@@ -23,15 +23,13 @@ int verb_diff(struct options *o, int argc, char **argv, struct err *e)
 		live_give(bailey_changes(l.s, o->diff_workspace, take_change, &c, &failure),
 			&failure, e) < 0)
 		return -1;
-	if (c.failed)
-		return err_set(e, R_NO_MEMORY, ENOMEM, "list the changes of '%s'", argv[0]);
+	if (changes_check(&c, argv[0], e) < 0)
+		return -1;
 	changes_sort(&c);
-	if (o->json) {
-		json_init(&j, &out);
-		changes_put_json(&j, NULL, &c);
+	json_init(&j, &out);
+	if ((o->json ? changes_put_json(&j, NULL, &c, e) : changes_put_text(&c, &out, e)) < 0)
+		return -1;
+	if (o->json)
 		buf_puts(&out, "\n");
-	} else {
-		changes_put_text(&c, &out);
-	}
 	return cli_write(&out, e);
 }

@@ -153,18 +153,24 @@ struct change {
 struct changes {
 	struct change *v;
 	size_t n, cap;
-	bool failed; /* there was no room for all */
+	struct changes_block *paths;
+	size_t path_bytes;
+	bool failed, too_many; /* there was no room for all: for want of memory, or by the maxima */
 };
 void changes_done(struct changes *c);
 #define _cleanup_changes_ _cleanup_(changes_done)
 
+/* At most 4,194,304 entries and 256 MiB of paths, which is under 400 MB of memory; changes_check() says whether it was more. */
 void changes_add(struct changes *c, char kind, uint32_t mode, uint64_t size, const char *path);
+int changes_check(const struct changes *c, const char *sandbox, struct err *e);
 
 /* By path: a directory comes before what is in it, and that before its neighbours. */
 void changes_sort(struct changes *c);
 struct change *changes_find(const struct changes *c, const char *path); /* sorted */
-void changes_put_text(const struct changes *c, struct buf *out);
-void changes_put_json(struct json *j, const char *key, const struct changes *c);
+
+/* What is long is written to standard output on the way. */
+int changes_put_text(const struct changes *c, struct buf *out, struct err *e);
+int changes_put_json(struct json *j, const char *key, const struct changes *c, struct err *e);
 
 /* --- conflicts.c --------------------------------------------------------------------------------------------------- */
 
