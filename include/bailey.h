@@ -70,6 +70,10 @@ struct bailey_options {
 	const char *
 		cgroup_parent; /* a delegated cgroup for new sandboxes, relative to the cgroup mount */
 	uint32_t ids_base, ids_count; /* ranges of ids for sandboxes made by root */
+	const char *
+		layers; /* what writable layers of new sandboxes lie in: "tmpfs", "loop"; NULL: tmpfs */
+	const char
+		*layer_store; /* absolute; the directory of "loop"; NULL: "layers" below the home */
 };
 #define BAILEY_OPTIONS_INIT { .size = sizeof(struct bailey_options) }
 

@@ -11,7 +11,8 @@
 /* Its programs and files; the user's systemd, which may have to delegate a cgroup. */
 static const char *const passed[] = { "PATH", "HOME", "LANG", "XDG_RUNTIME_DIR",
 	"DBUS_SESSION_BUS_ADDRESS", "BAILEY_LIBEXEC", "BAILEY_IDS_BASE", "BAILEY_IDS_COUNT",
-	"BAILEY_CGROUP_PARENT", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS" };
+	"BAILEY_CGROUP_PARENT", "BAILEY_NATIVE_LAYERS", "BAILEY_NATIVE_LAYER_STORE", "ASAN_OPTIONS",
+	"UBSAN_OPTIONS", "LSAN_OPTIONS" };
 
 enum { MAX_ENV = sizeof passed / sizeof *passed + 6 };
 
@@ -59,6 +60,11 @@ static void fill(struct environment *env, const struct bailey *b)
 		put(env, "BAILEY_IDS_BASE", xasprintf("BAILEY_IDS_BASE=%u", b->ids_base));
 	if (b->ids_count)
 		put(env, "BAILEY_IDS_COUNT", xasprintf("BAILEY_IDS_COUNT=%u", b->ids_count));
+	if (b->layers)
+		put(env, "BAILEY_NATIVE_LAYERS", xasprintf("BAILEY_NATIVE_LAYERS=%s", b->layers));
+	if (b->layer_store)
+		put(env, "BAILEY_NATIVE_LAYER_STORE",
+			xasprintf("BAILEY_NATIVE_LAYER_STORE=%s", b->layer_store));
 	env->v[env->n] = NULL;
 }
 

@@ -35,6 +35,8 @@ static int open_home(const struct bailey_options *given, struct bailey **ret, st
 	b->cgroup_parent = copy_text(o.cgroup_parent);
 	b->ids_base = o.ids_base;
 	b->ids_count = o.ids_count;
+	b->layers = copy_text(o.layers);
+	b->layer_store = copy_text(o.layer_store);
 	*ret = b;
 	return 0;
 }
@@ -53,6 +55,8 @@ void bailey_close(struct bailey *b)
 	free(b->home);
 	free(b->libexec);
 	free(b->cgroup_parent);
+	free(b->layers);
+	free(b->layer_store);
 	free(b);
 }
 

@@ -21,8 +21,8 @@ enum engine_can {
 struct engine;
 struct sandbox;
 
-/* Everything an engine is told besides the spec.  Strings are borrowed: guest while it opens,
- * cgroup_parent and runs as long as it lives. */
+/* Everything an engine is told besides the spec.  Strings are borrowed: guest and layers while it
+ * opens, the others as long as it lives. */
 struct engine_env {
 	const char *guest;         /* path of bailey-guest */
 	const char *cgroup_parent; /* a delegated subtree, or NULL: found by itself */
@@ -30,6 +30,8 @@ struct engine_env {
 		runs; /* directory of the run directories: a session's lies in runs/ID and exists; NULL: no sessions */
 	char home_hash[9];
 	uint32_t ids_base, ids_count;
+	const char *layers;      /* what sessions' layers lie in: "tmpfs", "loop"; NULL: tmpfs */
+	const char *layer_store; /* directory of "loop"; NULL: "layers" below the home */
 };
 
 /* The command's ends of its standard streams; borrowed.  fd[0] -1: /dev/null.  Made for this sandbox: they are given to

@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/engine.h"
 
-/* Reads BAILEY_CGROUP_PARENT, BAILEY_IDS_BASE and BAILEY_IDS_COUNT like `bailey`; prints JSON lines on stdout, errors in
+/* Reads BAILEY_CGROUP_PARENT, BAILEY_IDS_* and BAILEY_NATIVE_* like `bailey`; prints JSON lines on stdout, errors in
  * two lines on stderr.  `run` reads a request for a sandbox from descriptor 3 (spec/pack.h), answers there, and stays as the
  * sandbox's owner.  Returns the exit status: 0, 1 (probe: not usable) or the reason's. */
 int engine_main(const struct engine_ops *ops, int argc, char **argv);

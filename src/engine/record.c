@@ -94,7 +94,7 @@ void record_put(const struct run_record *r, struct buf *out)
 	record_number(out, "pids", r->limits.pids);
 	record_number(out, "unlimited", r->limits.unlimited);
 	record_number(out, "disk_bytes", r->disk_bytes);
-	record_line(out, "disk_kind", r->disk_bytes ? "tmpfs" : "-");
+	record_line(out, "disk_kind", !r->disk_bytes ? "-" : r->disk_loop ? "loop" : "tmpfs");
 	record_number(out, "read_only", r->read_only);
 	record_line(out, "workspace", r->workspace);
 	record_line(out, "workspace_mode", r->workspace_mode);

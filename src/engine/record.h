@@ -32,6 +32,7 @@ struct run_record {
 	gid_t gid;
 	struct spec_limits limits;
 	uint64_t disk_bytes, spool_max;
+	bool disk_loop; /* its layers lie in files of the layer store */
 };
 
 void record_fill(struct run_record *r, const struct pack_request *q, const char *engine);

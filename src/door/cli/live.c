@@ -41,6 +41,8 @@ int live_open(struct live *ret, const struct options *o, struct err *e)
 		home.ids_base = (uint32_t)o->ids_base;
 	if (o->origin[OPTION_ids_count].kind != ORIGIN_DEFAULT)
 		home.ids_count = (uint32_t)o->ids_count;
+	home.layers = o->native_layers;
+	home.layer_store = o->native_layer_store;
 	return live_give(bailey_open(&home, &ret->home, &failure), &failure, e);
 }
 

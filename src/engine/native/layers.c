@@ -4,7 +4,9 @@
  *     base/        what every root has: reserved directories, /etc, mount points, identity
  *     image        a clone of the image's mount; im: the same with the sandbox's ids
  *     bN           clones of what the client opened; cow: the copy-on-write one with the sandbox's ids
- *     l0 ... ln    one tmpfs for each layer, the last one writable; sN: a sealed one with the sandbox's ids
+ *     l0 ... ln    one file system for each layer, the last one writable; sN: one that was written with other ids, shown with
+ *                  the sandbox's
+ * A layer is a tmpfs, or an ext4 in a file of the layer store (store.c, loop.c).
  * The root of a boot is an overlay of the layers over base over the image.  Nobody but this process (and what it forks) sees
  * these mounts; they go when the last such process does, whatever ends it.
  *
@@ -13,8 +15,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -28,6 +32,13 @@
 enum { INODE_BYTES = 2048, MIN_INODES = 1024, MAX_INODES = 1 << 24 };
 /* what just ended lets go of its files a little later, when they lay in a socket */
 enum { SEAL_TRIES = 20, SEAL_PAUSE_US = 5000 };
+
+void layers_init(struct layers *l)
+{
+	l->frame = l->bind_map = -1;
+	for (unsigned i = 0; i <= LAYERS_MAX_SEALED; i++)
+		l->image[i] = -1;
+}
 
 uid_t layers_uid(const struct sandbox *sb, uid_t inside)
 {
@@ -118,15 +129,17 @@ static const char *cow_place(const struct sandbox *sb, char out[static LAYERS_PL
 
 static bool is_foreign(const struct sandbox *sb, unsigned i)
 {
-	return sb->engine->root && sb->layers.sealed_ids[i] != sb->ids.base;
+	return sb->engine->root && sb->layers.ids[i] != sb->ids.base;
 }
 
-static int map_sealed(struct sandbox *sb, struct err *e)
+static int map_layers(struct sandbox *sb, struct err *e)
 {
-	for (unsigned i = 0; i < sb->layers.n_sealed; i++) {
+	unsigned n = sb->layers.n_sealed + (sb->layers.writable ? 1 : 0);
+
+	for (unsigned i = 0; i < n; i++) {
 		_cleanup_close_ int userns = -1;
 		char from[LAYERS_PLACE], to[LAYERS_PLACE];
-		uid_t ids = sb->layers.sealed_ids[i];
+		uid_t ids = sb->layers.ids[i];
 		int r;
 
 		if (!is_foreign(sb, i))
@@ -200,31 +213,68 @@ static int fill_layer(struct sandbox *sb, int layer)
 	return find_cow(sb->spec) >= 0 ? copy_cow_attributes(sb, layer) : 0;
 }
 
-/* A tmpfs of the spec's size at `name` of the frame. */
-static int mount_layer(const struct sandbox *sb, const char *name, int *ret_dir, struct err *e)
+static int make_tmpfs(const struct sandbox *sb, int *ret, struct err *e)
 {
 	uint64_t bytes = sb->spec->disk_bytes, inodes = bytes / INODE_BYTES;
-	_cleanup_close_ int tree = -1;
 
 	if (inodes < MIN_INODES)
 		inodes = MIN_INODES;
 	if (inodes > MAX_INODES)
 		inodes = MAX_INODES;
-	/* its own owner is nobody in a mapped view: what others may is what may be done there */
-	if (mount_tmpfs(bytes, inodes, "0711", &tree) < 0 ||
-		mount_attach(sb->layers.frame, name, tree) < 0)
+	if (mount_tmpfs(bytes, inodes, "0711", ret) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "mount a writable layer");
-	*ret_dir = openat(sb->layers.frame, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return *ret_dir < 0 ? err_set(e, R_SETUP_FAILED, errno, "open a writable layer") : 0;
+	return 0;
+}
+
+static int make_loop(const struct sandbox *sb, int *ret_tree, int *ret_image, struct err *e)
+{
+	if (!sb->engine->root) {
+		(void)err_set(e, R_LAYER_UNSUPPORTED, 0,
+			"make a writable layer as native.layers 'loop' says: only root can");
+		return err_remedy(e, "Run Bailey as root, or set native.layers to 'tmpfs'.");
+	}
+	if (store_new(sb->engine, sb->spec->disk_bytes, ret_image, e) < 0)
+		return -1;
+	return loop_mount(*ret_image, ret_tree, e);
+}
+
+/* A file system of the spec's size at `name` of the frame; *ret_image: the file behind it, or -1. */
+static int mount_layer(
+	const struct sandbox *sb, const char *name, int *ret_dir, int *ret_image, struct err *e)
+{
+	bool loop = sb->engine->loop;
+	_cleanup_close_ int tree = -1, image = -1, dir = -1;
+
+	if ((loop ? make_loop(sb, &tree, &image, e) : make_tmpfs(sb, &tree, e)) < 0)
+		return -1;
+	if (mount_attach(sb->layers.frame, name, tree) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "mount a writable layer");
+	dir = openat(sb->layers.frame, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* its own owner is nobody in a mapped view: what others may is what may be done there */
+	if (dir < 0 || (loop && fchmod(dir, 0711) < 0))
+		return err_set(e, R_SETUP_FAILED, errno, "open a writable layer");
+	*ret_dir = move_fd(&dir);
+	*ret_image = move_fd(&image);
+	return 0;
+}
+
+static void keep_image(struct layers *l, unsigned i, int image)
+{
+	close_fd(l->image[i]);
+	l->image[i] = image;
 }
 
 static int new_layer(struct sandbox *sb, struct err *e)
 {
+	unsigned n = sb->layers.n_sealed;
 	_cleanup_close_ int dir = -1;
 	char name[LAYERS_PLACE];
+	int image = -1;
 
-	if (mount_layer(sb, FMT(name, "l%u", sb->layers.n_sealed), &dir, e) < 0)
+	if (mount_layer(sb, FMT(name, "l%u", n), &dir, &image, e) < 0)
 		return -1;
+	keep_image(&sb->layers, n, image);
+	sb->layers.ids[n] = sb->ids.base;
 	if (fill_layer(sb, dir) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
 	sb->layers.writable = true;
@@ -258,7 +308,7 @@ static int fill_frame(struct sandbox *sb, struct err *e)
 	/* read-only: the root is built anew for each boot, as for one command */
 	if (!sb->spec->read_only && layers_make_base(sb, e) < 0)
 		return -1;
-	return map_image(sb, e) < 0 || open_bind_map(sb, e) < 0 || map_sealed(sb, e) < 0 ? -1 : 0;
+	return map_image(sb, e) < 0 || open_bind_map(sb, e) < 0 || map_layers(sb, e) < 0 ? -1 : 0;
 }
 
 static int create_layers(struct sandbox *sb, struct sources *f, struct err *e)
@@ -315,13 +365,14 @@ static int mount_overlay(
 static int overlay(const struct sandbox *sb, const char *lower, bool cow, int *ret, struct err *e)
 {
 	_cleanup_close_ int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fs = -1;
-	char upper[32], work[32];
+	char upper[32], work[32], kind;
 	unsigned n = sb->layers.n_sealed;
 
 	if (fchdir(sb->layers.frame) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "enter the sandbox's mounts");
-	fs = mount_overlay(sb, lower, FMT(upper, "l%u/%s", n, cow ? "cow" : "upper"),
-		FMT(work, "l%u/%s", n, cow ? "cwork" : "work"), ret);
+	kind = is_foreign(sb, n) ? 's' : 'l';
+	fs = mount_overlay(sb, lower, FMT(upper, "%c%u/%s", kind, n, cow ? "cow" : "upper"),
+		FMT(work, "%c%u/%s", kind, n, cow ? "cwork" : "work"), ret);
 	if (*ret < 0)
 		(void)overlay_failed(fs, cow ? "the copy-on-write directory" : "the root", e);
 	if (here < 0 || fchdir(here) < 0)
@@ -478,31 +529,69 @@ static int copy_layer(struct sandbox *sb, struct layer_copy *c, unsigned i, int 
 												: 0;
 }
 
-int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint64_t bytes),
-	void *arg, struct err *e)
+/* The new file system at "new" takes the place of the writable layer. */
+static int replace_layer(struct sandbox *sb, int image, uid_t ids, struct err *e)
 {
 	struct layers *l = &sb->layers;
-	struct layer_copy c = { .from = from,
+	char name[LAYERS_PLACE];
+
+	keep_image(l, l->n_sealed, image);
+	l->ids[l->n_sealed] = ids;
+	if (unmount_at(l, FMT(name, "l%u", l->n_sealed)) < 0 ||
+		mount_move(l->frame, "new", l->frame, name) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "put a copied layer in place");
+	return 0;
+}
+
+/* The whole file system at once, where the store can share blocks: 1, or 0.  What runs is paused; were something outside to
+ * write all the same, the journal makes the clone whole when it is mounted. */
+static int clone_layer(struct sandbox *sb, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	_cleanup_close_ int image = -1, tree = -1, dir = -1;
+	uint64_t used, size;
+	int r;
+
+	if (l->image[l->n_sealed] < 0 || !can_map(sb))
+		return 0;
+	dir = layers_open(l, l->n_sealed, "upper");
+	if (dir < 0 || layers_disk(l, &used, &size) < 0 || syncfs(dir) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "write out a layer");
+	r = store_clone(sb->engine, l->image[l->n_sealed], used, &image, e);
+	if (r <= 0)
+		return r;
+	if (loop_mount(image, &tree, e) < 0)
+		return -1;
+	if (mount_attach(l->frame, "new", tree) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "mount a cloned layer");
+	return replace_layer(sb, move_fd(&image), l->ids[l->n_sealed], e) < 0 ? -1 : 1;
+}
+
+int layers_copy(
+	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e)
+{
+	struct layers *l = &sb->layers;
+	struct layer_copy c = { .from = l->ids[l->n_sealed],
 		.to = sb->ids.base,
 		.own = sb->engine->root,
 		.marks = l->marks,
 		.progress = progress,
 		.arg = arg };
-	_cleanup_close_ int dir = -1;
-	char name[LAYERS_PLACE];
+	_cleanup_close_ int dir = -1, image = -1;
+	int r;
 
 	if (!l->writable)
 		return 0;
-	if (mount_layer(sb, "new", &dir, e) < 0)
+	r = clone_layer(sb, e);
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (mount_layer(sb, "new", &dir, &image, e) < 0)
 		return -1;
 	if (fill_layer(sb, dir) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
 	if (copy_layer(sb, &c, l->n_sealed, dir, e) < 0)
 		return -1;
-	if (unmount_at(l, FMT(name, "l%u", l->n_sealed)) < 0 ||
-		mount_move(l->frame, "new", l->frame, name) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "put a copied layer in place");
-	return 0;
+	return replace_layer(sb, move_fd(&image), sb->ids.base, e);
 }
 
 static int copy_all(struct sandbox *sb, int to, struct err *e)
@@ -515,7 +604,7 @@ static int copy_all(struct sandbox *sb, int to, struct err *e)
 	if (fill_layer(sb, to) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
 	for (unsigned i = 0; i <= l->n_sealed; i++) {
-		c.from = i < l->n_sealed ? l->sealed_ids[i] : sb->ids.base;
+		c.from = l->ids[i];
 		if (copy_layer(sb, &c, i, to, e) < 0)
 			return -1;
 	}
@@ -526,28 +615,43 @@ static int copy_all(struct sandbox *sb, int to, struct err *e)
 static int flatten(struct sandbox *sb, struct err *e)
 {
 	struct layers *l = &sb->layers;
-	_cleanup_close_ int dir = -1;
+	_cleanup_close_ int dir = -1, image = -1;
 	char name[LAYERS_PLACE];
 
-	if (mount_layer(sb, "new", &dir, e) < 0 || copy_all(sb, dir, e) < 0) {
+	if (mount_layer(sb, "new", &dir, &image, e) < 0 || copy_all(sb, dir, e) < 0) {
 		(void)unmount_at(l, "new");
 		return -1;
 	}
 	for (unsigned i = 0; i <= l->n_sealed; i++) {
-		if (i < l->n_sealed && is_foreign(sb, i))
+		if (is_foreign(sb, i))
 			(void)unmount_at(l, FMT(name, "s%u", i));
 		(void)unmount_at(l, FMT(name, "l%u", i));
+		keep_image(l, i, -1);
 	}
 	l->n_sealed = 0;
+	l->ids[0] = sb->ids.base;
+	keep_image(l, 0, move_fd(&image));
 	if (mount_move(l->frame, "new", l->frame, "l0") < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "put a flattened layer in place");
 	return 0;
+}
+
+/* Nothing is written there any more: what is free in it need not be reserved. */
+static void give_back(const struct layers *l)
+{
+	_cleanup_close_ int fd = layers_open(l, l->n_sealed, "upper");
+	struct fstrim_range all = { .len = UINT64_MAX };
+
+	if (fd >= 0)
+		(void)ioctl(fd, FITRIM, &all);
 }
 
 /* The whole file system, since a read-only mount of it binds nobody who came by another one: a file of the sandbox that was
  * handed out over a socket outlives the sandbox's own mounts. */
 static int seal_layer(const struct layers *l, const char *name, struct err *e)
 {
+	if (l->image[l->n_sealed] >= 0)
+		give_back(l);
 	for (int i = 0; mount_seal(l->frame, name, true) < 0; i++) {
 		if (errno != EBUSY)
 			return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
@@ -576,10 +680,11 @@ int layers_seal(struct sandbox *sb, struct err *e)
 		return err_wrap(e, "make the layers of sandbox '%s' one", sb->id);
 	if (seal_layer(l, FMT(name, "l%u", l->n_sealed), e) < 0)
 		return -1;
-	l->sealed_ids[l->n_sealed++] = sb->ids.base;
+	l->n_sealed++;
 	if (new_layer(sb, e) == 0)
 		return 0;
 	(void)unmount_at(l, FMT(next, "l%u", l->n_sealed));
+	keep_image(l, l->n_sealed, -1);
 	l->n_sealed--;
 	(void)mount_seal(l->frame, name, false);
 	return -1;
@@ -636,6 +741,7 @@ int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err
 		return -1;
 	if (umount2(old, MNT_DETACH) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "let go of '%s'", old);
+	l->writable = layer && copied;
 	if (reopen_frame(sb, e) < 0 || fill_frame(sb, e) < 0)
 		return -1;
 	return layer && !copied ? new_layer(sb, e) : 0;
@@ -646,6 +752,8 @@ void layers_remove(struct sandbox *sb)
 	struct layers *l = &sb->layers;
 
 	l->bind_map = close_fd(l->bind_map);
+	for (unsigned i = 0; i <= LAYERS_MAX_SEALED; i++)
+		keep_image(l, i, -1);
 	if (l->frame >= 0) {
 		l->frame = close_fd(l->frame);
 		(void)umount2(l->path, MNT_DETACH);
@@ -672,10 +780,13 @@ unsigned layers_probe(struct engine *n)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	_cleanup_close_ int tree = -1;
+	struct engine plain = *n;
 	struct sandbox_spec spec;
-	struct sandbox sb = { .engine = n, .spec = &spec, .layers = { .frame = -1 } };
+	struct sandbox sb = { .engine = &plain, .spec = &spec, .layers = { .frame = -1 } };
 	unsigned can = 0;
 
+	plain.loop = false;
+	layers_init(&sb.layers);
 	spec_init(&spec);
 	spec.disk_bytes = 1 << 20;
 	if (sources_enter(n, &ignored) < 0 || mount_tmpfs(1 << 20, 512, "0700", &tree) < 0 ||

@@ -403,7 +403,7 @@ static int nothing_outlives_its_owner(void)
 
 static int has_own_ids(struct box *b)
 {
-	uid_t other = b->sb->layers.n_sealed ? b->sb->layers.sealed_ids[0] : 0;
+	uid_t other = b->sb->layers.n_sealed ? b->sb->layers.ids[0] : 0;
 
 	if (geteuid() != 0)
 		return engine_native.channel_uid(b->sb) == (uid_t)-1 ? 0 : BOX_FAILED;

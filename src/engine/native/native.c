@@ -49,21 +49,37 @@ static int open_guest(const char *path, struct err *e)
 	return fd < 0 ? err_set(e, R_GUEST_MISSING, errno, "open '%s'", path) : fd;
 }
 
+static int check_layers(const struct engine_env *env, struct err *e)
+{
+	if (env->layers && !streq(env->layers, "loop") && !streq(env->layers, "tmpfs"))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use native.layers '%.32s': not 'tmpfs' or 'loop'", env->layers);
+	if (env->layer_store && *env->layer_store != '/')
+		return err_set(e, R_BAD_VALUE, 0,
+			"use native.layer_store '%.64s': not an absolute path", env->layer_store);
+	return 0;
+}
+
 static int native_open(struct engine **ret, const struct engine_env *env, struct err *e)
 {
 	struct engine *n;
-	int guest = open_guest(env->guest, e);
+	int guest;
 
+	if (check_layers(env, e) < 0)
+		return -1;
+	guest = open_guest(env->guest, e);
 	if (guest < 0)
 		return -1;
 	n = xcalloc(1, sizeof *n);
 	n->ops = &engine_native;
 	n->env = *env;
-	n->env.guest = NULL;
+	n->env.guest = n->env.layers = NULL;
 	n->root = geteuid() == 0;
 	n->uid = geteuid();
 	n->gid = getegid();
 	n->guest_fd = guest;
+	n->loop = env->layers && streq(env->layers, "loop");
+	n->store = -1;
 	*ret = n;
 	return 0;
 }
@@ -73,6 +89,7 @@ static void native_close(struct engine *n)
 	if (!n)
 		return;
 	n->guest_fd = close_fd(n->guest_fd);
+	n->store = close_fd(n->store);
 	cgroup_tree_done(&n->tree);
 	free(n);
 }

@@ -241,8 +241,9 @@ struct layers {
 	bool writable; /* there is a writable layer: l<n_sealed> */
 	enum layer_marks marks;
 	unsigned n_sealed;
-	uid_t sealed_ids
-		[LAYERS_MAX_SEALED]; /* first host id of the range that each was written with */
+	uid_t ids[LAYERS_MAX_SEALED +
+		1]; /* first host id of the range that each was written with */
+	int image[LAYERS_MAX_SEALED + 1]; /* the file of the store that each lies in, or -1 */
 	bool ids_shared;
 };
 
@@ -271,6 +272,9 @@ int sources_open(struct sources *f, const struct sandbox *sb, struct err *e);
 int sources_keep(struct sandbox *sb, struct sources *f, struct err *e);
 void sources_done(struct sources *f);
 
+/* Holds nothing yet. */
+void layers_init(struct layers *l);
+
 /* Everything below the frame for a new sandbox, from the descriptors of its spec; leaves this process in a mount namespace
  * of its own.  sb->spec's descriptors are replaced by ones of that namespace. */
 int layers_create(struct sandbox *sb, struct err *e);
@@ -285,8 +289,8 @@ int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err
 bool layers_can_map(const struct sandbox *sb);
 
 int layers_seal(struct sandbox *sb, struct err *e);
-int layers_copy(struct sandbox *sb, uid_t from, void (*progress)(void *arg, uint64_t bytes),
-	void *arg, struct err *e);
+int layers_copy(
+	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e);
 
 /* Detached mounts for one boot: the writable root, and each of the spec's binds. */
 int layers_root(const struct sandbox *sb, int *ret, struct err *e);
@@ -322,6 +326,20 @@ int layers_make_base(const struct sandbox *sb, struct err *e);
 
 /* Directory `name` ("upper", "cow") of layer i, for reading; i == n_sealed is the writable one.  -1 with errno. */
 int layers_open(const struct layers *l, unsigned i, const char *name);
+
+/* --- store.c, loop.c: layers that lie in files (docs/decisions/0014); root only ----------------------------------- */
+
+enum { STORE_BLOCK = 4096, STORE_MIN_JOURNALED = 16 << 20 };
+
+/* A new file without a name, with an empty file system of that size in it and its space reserved; the caller's to close. */
+int store_new(struct engine *n, uint64_t bytes, int *ret, struct err *e);
+
+/* The same bytes in another such file, sharing blocks: 1; or 0 where the store can't, or the file has no journal to make a
+ * copy whole.  used: bytes in use there, for which there must be space, since writing to shared blocks takes new ones. */
+int store_clone(struct engine *n, int image, uint64_t used, int *ret, struct err *e);
+
+/* A detached mount of the file system in it, which the image's loop device goes with. */
+int loop_mount(int image, int *ret_tree, struct err *e);
 
 /* --- copy.c ------------------------------------------------------------------------------------------------------- */
 
@@ -390,6 +408,8 @@ struct engine {
 	uid_t uid;
 	gid_t gid;
 	int guest_fd;
+	bool loop; /* layers lie in files */
+	int store; /* the directory of layers that lie in files; -1: not opened yet */
 	bool have_tree;
 	struct cgroup_tree tree;
 	bool region_checked;

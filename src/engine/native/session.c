@@ -63,7 +63,7 @@ static int copy_spec(struct sandbox *sb, const struct sandbox_spec *s, struct er
 
 int session_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *e)
 {
-	sb->layers.bind_map = -1;
+	layers_init(&sb->layers);
 	sb->owner = getpid();
 	/* the place for cgroups first: a user's systemd is asked for one, which from a user namespace it isn't */
 	if (!s->limits.unlimited && native_tree(sb->engine, e) < 0)
@@ -346,7 +346,6 @@ int session_copy(
 {
 	bool pause = sb->pid > 0 && sb->pause == ENGINE_PAUSE_NONE;
 	_cleanup_err_ struct err ignored = ERR_INIT;
-	uid_t from = sb->ids.base;
 	int r;
 
 	if (getpid() == sb->owner)
@@ -355,7 +354,7 @@ int session_copy(
 	if (layers_detach(sb, e) < 0 || new_ids(sb, e) < 0 ||
 		(pause && session_pause(sb, true, e) < 0))
 		return -1;
-	r = layers_copy(sb, from, progress, arg, e);
+	r = layers_copy(sb, progress, arg, e);
 	sb->copied = r == 0;
 	if (pause)
 		(void)session_pause(sb, false, &ignored);
