@@ -7,7 +7,7 @@
 
 /* Everything the command finds in its environment, besides what the caller names. */
 static char *const base_env[] = {
-	(char[]){ "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+	(char[]){ "PATH=" PROFILE_PATH },
 	(char[]){ "HOME=" PROFILE_HOME },
 	(char[]){ "LANG=C.UTF-8" },
 };
@@ -20,6 +20,14 @@ static char *const model_env[] = {
 	(char[]){ "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4000" },
 	(char[]){ "GROK_MODELS_BASE_URL=http://127.0.0.1:4000/v1" },
 };
+
+void profile_model_env(struct profile_lists *l)
+{
+	for (size_t i = 0; i < sizeof model_env / sizeof *model_env; i++) {
+		(void)buf_add(&l->env, model_env[i], strlen(model_env[i]) + 1);
+		l->n_env++;
+	}
+}
 
 static bool same_name(const char *a, const char *b)
 {
