@@ -51,7 +51,7 @@ static struct date date_of(int64_t days)
 		.day = of_year - (153 * month + 2) / 5 + 1 };
 }
 
-static void put_time(struct json *j)
+void json_time(struct json *j, const char *key)
 {
 	struct timespec now;
 	char text[64];
@@ -59,7 +59,7 @@ static void put_time(struct json *j)
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	d = date_of(now.tv_sec / 86400);
-	json_string(j, "time",
+	json_string(j, key,
 		FMT(text, "%04lld-%02d-%02dT%02d:%02d:%02d.%03dZ", (long long)d.year, d.month,
 			d.day, (int)(now.tv_sec / 3600 % 24), (int)(now.tv_sec / 60 % 60),
 			(int)(now.tv_sec % 60), (int)(now.tv_nsec / 1000000)));
@@ -142,7 +142,7 @@ void log_event(enum log_level level, const char *event, ...)
 
 	json_init(&j, &line);
 	json_object_begin(&j, NULL);
-	put_time(&j);
+	json_time(&j, "time");
 	json_string(&j, "level", levels[level]);
 	json_string(&j, "event", event);
 	json_int(&j, "pid", getpid());

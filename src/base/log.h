@@ -2,6 +2,7 @@
  * Only programs log; rooms return errors.  What a guest or a command printed may go here, never into an error message. */
 #pragma once
 #include "base/err.h"
+#include "base/json.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 
@@ -17,3 +18,6 @@ void log_event(enum log_level level, const char *event, ...) __attribute__((sent
 /* The path of the log file, created if need be. */
 int log_path(char **ret, struct err *e);
 const char *log_level_name(enum log_level level);
+
+/* Adds the time now: RFC 3339 in UTC with milliseconds. */
+void json_time(struct json *j, const char *key);

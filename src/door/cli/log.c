@@ -1,4 +1,4 @@
-/* Owns `log`: reads what base/log.c writes.  Called by main.c.  The lines quote what guests and commands said, so each is
+/* Owns `log`: reads what base/log.c writes, and for audit.c what store/audit.c writes.  Called by main.c.  The lines quote what guests and commands said, so each is
  * taken apart as untrusted text and nothing in it reaches a terminal unescaped. */
 #include "base/log.h"
 
@@ -238,21 +238,26 @@ static int follow(struct reader *r, const char *path, struct err *e)
 	}
 }
 
+int cli_tail(const struct options *o, const char *path, struct err *e)
+{
+	struct reader r = { .fd = -1, .json = o->json, .text = { .max = 4ul * FILE_MAX } };
+	int status = print_tail(&r, path, o->lines, e);
+
+	if (status == 0 && o->follow)
+		status = follow(&r, path, e);
+	(void)close_fd(r.fd);
+	buf_done(&r.text);
+	return status;
+}
+
 int verb_log(struct options *o, int argc, char **argv, struct err *e)
 {
 	_cleanup_free_ char *home = NULL, *path = NULL;
-	struct reader r = { .fd = -1, .json = o->json, .text = { .max = 4ul * FILE_MAX } };
-	int status;
 
 	(void)argc;
 	(void)argv;
 	if (home_path(&home, e) < 0)
 		return -1;
 	path = xasprintf("%s/log/bailey.jsonl", home);
-	status = print_tail(&r, path, o->lines, e);
-	if (status == 0 && o->follow)
-		status = follow(&r, path, e);
-	(void)close_fd(r.fd);
-	buf_done(&r.text);
-	return status;
+	return cli_tail(o, path, e);
 }

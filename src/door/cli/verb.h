@@ -16,6 +16,7 @@ verb_fn verb_inspect, verb_stats, verb_pause, verb_resume, verb_stop, verb_start
 verb_fn verb_snapshot, verb_fork, verb_diff, verb_apply, verb_rm, verb_events, verb_prune, verb_df;
 verb_fn verb_image_import, verb_image_build, verb_image_pull, verb_image_ls, verb_image_inspect;
 verb_fn verb_image_rm, verb_image_export;
+verb_fn verb_audit_verify, verb_audit_show;
 verb_fn verb_config_show, verb_config_check, verb_log, verb_completion, verb_help, verb_version;
 
 /* Writes all of b to standard output.  A reader that has gone is an error like any other, not a signal. */
@@ -23,6 +24,10 @@ int cli_write(const struct buf *b, struct err *e);
 
 /* Waits for a time; -1 when the reader of standard output goes away meanwhile. */
 int cli_wait(int ms, struct err *e);
+
+/* Prints the last lines of a file of JSON lines and, with --follow, what is added to it, also when it is renamed to PATH.1 and begun
+ * anew.  One that isn't there is empty. */
+int cli_tail(const struct options *o, const char *path, struct err *e);
 
 /* Lets an interrupt end the program although it was started with that ignored, as shells do behind '&': for a verb that goes on
  * until it is interrupted. */
