@@ -194,8 +194,6 @@ void rundir_remove(const struct rundirs *d, const char *id, const char *name)
 	remove_spool(dir);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		(void)unlinkat(dir, files[i], 0);
-	/* where the owner's mounts were; empty, and not removable, while they are there */
-	(void)unlinkat(dir, "m", AT_REMOVEDIR);
 	(void)unlinkat(d->runs, id, AT_REMOVEDIR);
 	if (*name)
 		drop_name(d, id, name);

@@ -91,14 +91,6 @@ static const char *parent_name(const struct engine_env *env, char own[static PAR
 	return env->cgroup_parent;
 }
 
-void cgroup_find_freezer(struct cgroup_tree *t, const struct engine_env *env)
-{
-	char own[PARENT_NAME];
-
-	if (t->kind == CGROUP_V1 && !t->has_freezer)
-		cgroup_v1_find_freezer(t, parent_name(env, own));
-}
-
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e)
 {
 	_cleanup_err_ struct err first = ERR_INIT;
@@ -106,7 +98,7 @@ int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root
 	const char *parent = parent_name(env, own);
 
 	if (!cgroup_v2_has_controllers())
-		return cgroup_v1_find(ret, parent, e);
+		return cgroup_v1_find(ret, parent, env->runs != NULL, e);
 	if (cgroup_v2_find(ret, parent, root, &first) == 0)
 		return 0;
 	if (root || env->cgroup_parent || cgroup_v2_from_systemd(ret, env->home_hash, e) < 0) {

@@ -145,7 +145,16 @@ static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, cons
 	return 0;
 }
 
-int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
+/* It limits nothing, so it may be missing. */
+static void find_freezer(struct cgroup_tree *t, const struct proc_text *proc, const char *parent)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+
+	if (t->n < CGROUP_MAX_CONTROLLERS && open_parent(t, proc, "freezer", parent, &ignored) == 0)
+		t->has_freezer = true;
+}
+
+int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, bool freezer, struct err *e)
 {
 	_cleanup_(proc_text_done) struct proc_text proc = { BUF_INIT, BUF_INIT };
 	_cleanup_err_ struct err ignored = ERR_INIT;
@@ -164,18 +173,10 @@ int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e)
 			return -1;
 		}
 	}
+	if (freezer)
+		find_freezer(&t, &proc, parent);
 	*ret = t;
 	return 0;
-}
-
-void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent)
-{
-	_cleanup_(proc_text_done) struct proc_text proc = { BUF_INIT, BUF_INIT };
-	_cleanup_err_ struct err ignored = ERR_INIT;
-
-	if (t->n < CGROUP_MAX_CONTROLLERS && read_proc(&proc, &ignored) == 0 &&
-		open_parent(t, &proc, "freezer", parent, &ignored) == 0)
-		t->has_freezer = true;
 }
 
 static bool host_has_swap(void)

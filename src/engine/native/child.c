@@ -58,9 +58,22 @@ static void wait_for_parent(void)
 		_exit(125); /* the owner is dead */
 }
 
-/* Opens (and where possible creates) target beneath root without following a link; the last component is a directory or
- * an empty file.  An O_PATH descriptor, or -1. */
-static int make_target(int root, const char *target, enum tree_kind kind)
+/* Where the parts of the new root lie, held from when they were made or checked: whatever is renamed meanwhile, a mount goes
+ * onto what was looked at.  dev and run: directories of our own; in a session each is a tmpfs of this boot. */
+struct places {
+	int root, dev, run, proc;
+	bool layered;
+};
+
+static const uint64_t beneath = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+static int open_place(int dir, const char *path)
+{
+	return sys_openat2(dir, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, beneath);
+}
+
+/* Makes what is missing of target, component by component. */
+static int make_components(int root, const char *target, enum tree_kind kind)
 {
 	int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
 	const char *p = target;
@@ -69,24 +82,20 @@ static int make_target(int root, const char *target, enum tree_kind kind)
 		const char *end = strchrnul(p, '/');
 		bool last = *end == '\0', file = last && kind == TREE_FILE;
 		char name[256];
-		int next, fd;
+		int next;
 
 		if ((size_t)(end - p) >= sizeof name || end == p) {
 			errno = ENAMETOOLONG;
-			dir = close_fd(dir);
-			return -1;
+			return close_fd(dir);
 		}
 		memcpy(name, p, (size_t)(end - p));
 		name[end - p] = '\0';
-		if (file) {
-			fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
-				0444);
-			fd = close_fd(fd);
-		} else {
+		if (file)
+			(void)mknodat(dir, name, S_IFREG | 0444, 0);
+		else
 			(void)mkdirat(dir, name, 0755);
-		}
-		next = openat(
-			dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
+		next = sys_openat2(
+			dir, name, O_PATH | O_NOFOLLOW | (file ? 0 : O_DIRECTORY), 0, beneath);
 		dir = close_fd(dir);
 		if (last)
 			return next;
@@ -96,41 +105,81 @@ static int make_target(int root, const char *target, enum tree_kind kind)
 	return -1;
 }
 
-static void attach_fd(struct tree *t, int at, const char *path, unsigned number)
+/* Opens (and where possible creates) target beneath root without following a link; the last component is a directory or
+ * an empty file.  An O_PATH descriptor, or -1. */
+static int make_target(int root, const char *target, enum tree_kind kind)
+{
+	int fd = sys_openat2(root, target,
+		O_PATH | O_NOFOLLOW | (kind == TREE_FILE ? 0 : O_DIRECTORY), 0, beneath);
+
+	return fd < 0 && errno == ENOENT ? make_components(root, target, kind) : fd;
+}
+
+/* The same for a place of the new root, what is below /dev and /run from there. */
+static int place_target(const struct places *at, const char *target, enum tree_kind kind)
+{
+	const char *rest = str_after(target, "dev/");
+
+	if (rest)
+		return make_target(at->dev, rest, kind);
+	rest = str_after(target, "run/");
+	return rest ? make_target(at->run, rest, kind) : make_target(at->root, target, kind);
+}
+
+/* Of the descriptors that are left behind all are closed in one call. */
+static int attach_tree(int tree, int at, const char *path)
 {
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0u : (unsigned)MOVE_MOUNT_T_EMPTY_PATH);
 
-	if (syscall(SYS_move_mount, t->tree_fd, "", at, path, flags) < 0)
-		fail(STEP_ATTACH, number, errno);
-	/* the descriptor is closed with all others, in one call */
+	return (int)syscall(SYS_move_mount, tree, "", at, path, flags);
 }
 
-/* On the fresh tmpfs that nobody else sees, by path: nothing there can be a link but what we made. */
-static void attach_own(struct tree *t, unsigned number)
+static void attach_fd(const struct tree *t, int at, const char *path, unsigned number)
 {
-	char *slash = strchr(t->target, '/');
+	if (attach_tree(t->tree_fd, at, path) < 0)
+		fail(STEP_ATTACH, number, errno);
+}
+
+/* On a fresh tmpfs that nobody else sees, by name: nothing there can be a link but what we made. */
+static void attach_own(int dir, struct tree *t, char *path, unsigned number)
+{
+	char *slash = strchr(path, '/');
 	bool made;
 
 	for (; slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		(void)mkdir(t->target, 0755);
+		(void)mkdirat(dir, path, 0755);
 		*slash = '/';
 	}
-	made = t->kind == TREE_FILE ? mknod(t->target, S_IFREG | 0444, 0) == 0
-				    : mkdir(t->target, 0755) == 0;
+	made = t->kind == TREE_FILE ? mknodat(dir, path, S_IFREG | 0444, 0) == 0
+				    : mkdirat(dir, path, 0755) == 0;
 	if (!made && errno != EEXIST)
 		fail(STEP_TARGET, number, errno);
-	attach_fd(t, AT_FDCWD, t->target, number);
+	attach_fd(t, dir, path, number);
 }
 
-/* Where the caller named the target: what lies there may be anybody's. */
-static void attach(int root, struct tree *t, unsigned number)
+/* What lies at the target may be anybody's. */
+static void attach(const struct places *at, struct tree *t, unsigned number)
 {
-	_cleanup_close_ int at = make_target(root, t->target, t->kind);
+	_cleanup_close_ int fd = place_target(at, t->target, t->kind);
 
-	if (at < 0)
+	if (fd < 0)
 		fail(STEP_TARGET, number, errno);
-	attach_fd(t, at, "", number);
+	attach_fd(t, fd, "", number);
+}
+
+static void attach_trees(const struct places *at, struct tree_plan *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct tree *t = &p->trees[i];
+
+		if (!at->layered)
+			attach_own(at->root, t, t->target, i);
+		else if (str_after(t->target, "dev/"))
+			attach_own(at->dev, t, t->target + strlen("dev/"), i);
+		else
+			attach(at, t, i);
+	}
 }
 
 static void open_trees(const struct child_plan *c)
@@ -166,180 +215,211 @@ static void open_guest(struct child_plan *c)
 	c->guest_fd = t.tree_fd;
 }
 
-/* Docker's list (oci defaults): files are covered by /dev/null, directories by an empty one. */
-static void mask_proc(void)
+/* A clone of what lies at path, shown in one more place. */
+static int clone_at(int dir, const char *path)
 {
-	static const char *const masked[] = { "proc/acpi", "proc/asound", "proc/interrupts",
-		"proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi",
-		"proc/timer_list", "proc/timer_stats", "proc/kallsyms", "proc/kpagecgroup",
-		"proc/kpagecount", "proc/kpageflags", "proc/vmallocinfo", "proc/config.gz" };
-	static const char *const read_only[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys",
-		"proc/sysrq-trigger" };
-	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+	return (int)syscall(SYS_open_tree, dir, path,
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
+}
+
+/* Covers proc/name by the clone; read_only: with all that a mount can refuse. */
+static void cover(const struct places *at, const char *name, int tree, bool read_only)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+			MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC };
+
+	check(tree >= 0, STEP_PROC_MASK);
+	if (read_only)
+		check(syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0,
+			STEP_PROC_MASK);
+	check(attach_tree(tree, at->proc, name) == 0, STEP_PROC_MASK);
+}
+
+/* Docker's list (oci defaults): files are covered by /dev/null, directories by an empty one. */
+static void mask_proc(const struct places *at)
+{
+	static const char *const masked[] = { "acpi", "asound", "interrupts", "kcore", "keys",
+		"latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats", "kallsyms",
+		"kpagecgroup", "kpagecount", "kpageflags", "vmallocinfo", "config.gz" };
+	static const char *const read_only[] = { "bus", "fs", "irq", "sys", "sysrq-trigger" };
 
 	for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
 		struct stat st;
-		bool dir;
 
-		if (lstat(masked[i], &st) < 0)
+		if (fstatat(at->proc, masked[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		dir = S_ISDIR(st.st_mode);
-		check(mount(dir ? "run/empty" : "dev/null", masked[i], NULL, MS_BIND, NULL) == 0,
-			STEP_PROC_MASK);
-		if (dir)
-			check(mount(NULL, masked[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0,
-				STEP_PROC_MASK);
+		if (S_ISDIR(st.st_mode))
+			cover(at, masked[i], clone_at(at->run, "empty"), true);
+		else
+			cover(at, masked[i], clone_at(at->dev, "null"), false);
 	}
 	for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++) {
-		if (mount(read_only[i], read_only[i], NULL, MS_BIND, NULL) < 0) {
-			check(errno == ENOENT, STEP_PROC_MASK);
-			continue;
-		}
-		check(mount(NULL, read_only[i], NULL, MS_REMOUNT | MS_BIND | flags, NULL) == 0,
-			STEP_PROC_MASK);
+		int tree = clone_at(at->proc, read_only[i]);
+
+		if (tree >= 0 || errno != ENOENT)
+			cover(at, read_only[i], tree, true);
 	}
 }
 
 /* inotify instances and watches are counted up to the maker of the user namespace; a namespace may have less. */
-static void cap_inotify(int root)
+static void cap_inotify(int proc)
 {
-	static const char *const files[][2] = { { "proc/sys/user/max_inotify_instances", "32" },
-		{ "proc/sys/user/max_inotify_watches", "65536" },
-		{ "proc/sys/user/max_fanotify_groups", "0" },
-		{ "proc/sys/user/max_fanotify_marks", "0" } };
+	static const char *const files[][2] = { { "sys/user/max_inotify_instances", "32" },
+		{ "sys/user/max_inotify_watches", "65536" },
+		{ "sys/user/max_fanotify_groups", "0" }, { "sys/user/max_fanotify_marks", "0" } };
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		check(write_file_at(root, files[i][0], files[i][1]) == 0 || errno == ENOENT,
+		check(write_file_at(proc, files[i][0], files[i][1]) == 0 || errno == ENOENT,
 			STEP_RLIMIT);
 }
 
 /* A writable root may hold anything that an earlier run, or the sandbox it was forked from, left there.  The host's root still
  * lies beneath while this one is built: a link in place of a directory would lead there. */
-static void check_reserved(int root)
+static void hold_reserved(struct places *at)
 {
-	const uint64_t resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH;
-
 	for (unsigned i = 0; i < n_reserved_dirs; i++) {
-		_cleanup_close_ int fd = sys_openat2(
-			root, reserved_dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, resolve);
+		int fd = sys_openat2(at->root, reserved_dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW,
+			0, beneath | RESOLVE_NO_XDEV);
 
 		if (fd < 0)
 			fail(STEP_RESERVED, i, errno);
+		if (streq(reserved_dirs[i], "dev"))
+			at->dev = fd;
+		else if (streq(reserved_dirs[i], "run"))
+			at->run = fd;
+		else if (streq(reserved_dirs[i], "proc"))
+			at->proc = fd;
+		else
+			fd = close_fd(fd);
 	}
+}
+
+/* A new file system over a held directory; *at is its root then. */
+static void mount_over(
+	int *at, const char *type, const char *options, unsigned attributes, enum setup_step step)
+{
+	int fs = mount_new(type, options, attributes);
+
+	check(fs >= 0 && attach_tree(fs, *at, "") == 0, step);
+	close_fd(*at);
+	*at = fs;
+}
+
+static void enter_root(const struct places *at)
+{
+	check(attach_tree(at->root, AT_FDCWD, STAGING) == 0 && fchdir(at->root) == 0, STEP_ROOT);
 }
 
 /* The root of a session that is not read-only: what may not be kept from one run to the next is tmpfs. */
-static int take_layers(const struct child_plan *c)
+static void take_layers(const struct child_plan *c, struct places *at)
 {
-	int root;
-
-	check(syscall(SYS_move_mount, c->root_tree, "", AT_FDCWD, STAGING,
-		      MOVE_MOUNT_F_EMPTY_PATH) == 0,
-		STEP_ROOT);
-	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
-	check_reserved(root);
-	check(mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC,
-		      "size=64k,nr_inodes=64,mode=0755") == 0 &&
-			mount("tmpfs", "run", "tmpfs", MS_NOSUID | MS_NODEV,
-				"size=1m,nr_inodes=512,mode=0755") == 0,
-		STEP_ROOT);
-	check(mkdirat(root, "run/empty", 0555) == 0, STEP_DIRECTORY);
-	return root;
+	at->layered = true;
+	at->root = c->root_tree;
+	enter_root(at);
+	hold_reserved(at);
+	mount_over(&at->dev, "tmpfs", "size=64k,nr_inodes=64,mode=0755",
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, STEP_ROOT);
+	mount_over(&at->run, "tmpfs", "size=1m,nr_inodes=512,mode=0755",
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, STEP_ROOT);
+	check(mkdirat(at->run, "empty", 0555) == 0, STEP_DIRECTORY);
 }
 
-static int make_root(const struct child_plan *c)
+static void make_root(const struct child_plan *c, struct places *at)
 {
-	int root;
-
-	check(mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV,
-		      "size=1m,nr_inodes=512,mode=0755") == 0,
-		STEP_ROOT);
-	root = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	check(root >= 0 && fchdir(root) == 0, STEP_ROOT);
+	at->root = mount_new(
+		"tmpfs", "size=1m,nr_inodes=512,mode=0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	check(at->root >= 0, STEP_ROOT);
+	enter_root(at);
 	if (c->spec->image_fd < 0)
-		check(mkdirat(root, "etc", 0755) == 0 && skeleton_etc(root, c->spec, 0444) == 0,
+		check(mkdirat(at->root, "etc", 0755) == 0 &&
+				skeleton_etc(at->root, c->spec, 0444) == 0,
 			STEP_FILE);
 	for (unsigned i = 0; i < c->trees->n_links; i++)
-		check(symlinkat(c->trees->links[i].target, root, c->trees->links[i].name) == 0,
+		check(symlinkat(c->trees->links[i].target, at->root, c->trees->links[i].name) == 0,
 			STEP_FILE);
-	check(mkdirat(root, "dev", 0755) == 0 && mkdirat(root, "proc", 0555) == 0 &&
-			mkdirat(root, "run", 0755) == 0 && mkdirat(root, "run/empty", 0555) == 0,
+	check(mkdirat(at->root, "dev", 0755) == 0 && mkdirat(at->root, "proc", 0555) == 0 &&
+			mkdirat(at->root, "run", 0755) == 0 &&
+			mkdirat(at->root, "run/empty", 0555) == 0,
 		STEP_DIRECTORY);
-	return root;
+	at->dev = open_place(at->root, "dev");
+	at->run = open_place(at->root, "run");
+	at->proc = open_place(at->root, "proc");
+	check(at->dev >= 0 && at->run >= 0 && at->proc >= 0, STEP_DIRECTORY);
 }
 
-static void make_dev(const struct child_plan *c, int root)
+static void make_dev(const struct child_plan *c, const struct places *at)
 {
-	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" },
-		{ "/proc/self/fd/0", "dev/stdin" }, { "/proc/self/fd/1", "dev/stdout" },
-		{ "/proc/self/fd/2", "dev/stderr" }, { "pts/ptmx", "dev/ptmx" } };
+	static const char *const links[][2] = { { "/proc/self/fd", "fd" },
+		{ "/proc/self/fd/0", "stdin" }, { "/proc/self/fd/1", "stdout" },
+		{ "/proc/self/fd/2", "stderr" }, { "pts/ptmx", "ptmx" } };
+	int pts;
 
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-		check(symlinkat(links[i][0], root, links[i][1]) == 0, STEP_DEV);
-	check(mkdirat(root, "dev/pts", 0755) == 0, STEP_DEV);
+		check(symlinkat(links[i][0], at->dev, links[i][1]) == 0, STEP_DEV);
+	check(mkdirat(at->dev, "pts", 0755) == 0, STEP_DEV);
 	/* gid 5 (tty) exists only where a range of ids is mapped; pseudo-terminals are one pool for all instances: take few */
-	check(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-		      c->root ? "newinstance,ptmxmode=0666,mode=0620,max=64,gid=5"
-			      : "newinstance,ptmxmode=0666,mode=0620,max=64") == 0,
-		STEP_DEV);
+	pts = mount_new("devpts",
+		c->root ? "newinstance,ptmxmode=0666,mode=0620,max=64,gid=5"
+			: "newinstance,ptmxmode=0666,mode=0620,max=64",
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	check(pts >= 0 && attach_tree(pts, at->dev, "pts") == 0, STEP_DEV);
 }
 
-static void make_tmpfs(const struct sandbox_spec *s, int root)
+static void make_tmpfs(const struct sandbox_spec *s, const struct places *at)
 {
 	for (unsigned i = 0; i < s->n_tmpfs; i++) {
 		const struct spec_tmpfs *t = &s->tmpfs[i];
-		_cleanup_close_ int at = make_target(root, t->target + 1, TREE_DIR);
+		_cleanup_close_ int fd = place_target(at, t->target + 1, TREE_DIR);
 		char options[160];
+		int fs;
 
-		if (at < 0)
+		if (fd < 0)
 			fail(STEP_TMPFS, i, errno);
-		at = close_fd(at);
 		FMT(options, "size=%llu,nr_inodes=%llu,mode=%o,uid=%u,gid=%u",
 			(unsigned long long)t->size, (unsigned long long)t->inodes, t->mode,
 			t->owned ? s->uid : 0, t->owned ? s->gid : 0);
-		if (mount("tmpfs", t->target + 1, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+		fs = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+		if (fs < 0 || attach_tree(fs, fd, "") < 0)
 			fail(STEP_TMPFS, i, errno);
 	}
 }
 
-static void pivot(bool layered)
+static void pivot(const struct places *at)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 
 	check(sys_pivot_root(".", ".") == 0, STEP_PIVOT);
 	/* the old root lies on top of the new one now; detaching it leaves nothing of the host's tree */
 	check(umount2(".", MNT_DETACH) == 0 && chdir("/") == 0, STEP_PIVOT);
-	check(syscall(SYS_mount_setattr, AT_FDCWD, layered ? "/dev" : "/", 0, &attr, sizeof attr) ==
-			0,
+	check(syscall(SYS_mount_setattr, at->layered ? at->dev : at->root, "", AT_EMPTY_PATH, &attr,
+		      sizeof attr) == 0,
 		STEP_READONLY);
 }
 
 static void build_root(struct child_plan *c)
 {
+	struct places at = { .root = -1, .dev = -1, .run = -1, .proc = -1 };
 	const struct sandbox_spec *s = c->spec;
-	bool layered = c->root_tree >= 0;
-	_cleanup_close_ int root = -1;
 
 	if (!c->root) {
 		open_trees(c);
 		open_guest(c); /* behind them, so that no clone of /usr takes it along */
 	}
-	root = layered ? take_layers(c) : make_root(c);
-	for (unsigned i = 0; i < c->trees->n - s->n_binds; i++)
-		if (layered)
-			attach(root, &c->trees->trees[i], i);
-		else
-			attach_own(&c->trees->trees[i], i);
-	check(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0,
+	if (c->root_tree >= 0)
+		take_layers(c, &at);
+	else
+		make_root(c, &at);
+	attach_trees(&at, c->trees, c->trees->n - s->n_binds);
+	mount_over(&at.proc, "proc", "", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
 		STEP_PROC);
-	cap_inotify(root);
-	mask_proc();
-	make_dev(c, root);
-	make_tmpfs(s, root);
+	cap_inotify(at.proc);
+	mask_proc(&at);
+	make_dev(c, &at);
+	make_tmpfs(s, &at);
 	for (unsigned i = c->trees->n - s->n_binds; i < c->trees->n; i++)
-		attach(root, &c->trees->trees[i], i);
-	pivot(layered);
+		attach(&at, &c->trees->trees[i], i);
+	pivot(&at);
+	/* what is still open goes in one call, behind the descriptors' last use */
 }
 
 /* Never above what was inherited. */

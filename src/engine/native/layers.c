@@ -293,14 +293,13 @@ static int make_frame(struct sandbox *sb, const char *id, struct err *e)
 	if (!sb->engine->env.runs)
 		return err_set(
 			e, R_SETUP_FAILED, 0, "create a sandbox that lives: no run directory");
-	l->path = xasprintf("%s/%s/m", sb->engine->env.runs, id);
-	if (mkdir(l->path, 0700) < 0 && errno != EEXIST)
-		return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", l->path);
+	l->path = xasprintf("%s/%s", sb->engine->env.runs, id);
 	if (mount_tmpfs(1 << 20, 512, "0700", &tree) < 0 ||
 		syscall(SYS_move_mount, tree, "", AT_FDCWD, l->path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "mount '%s'", l->path);
-	l->frame = open(l->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return l->frame < 0 ? err_set(e, R_SETUP_FAILED, errno, "open '%s'", l->path) : 0;
+	/* the mount itself: nothing that lies at the path */
+	l->frame = move_fd(&tree);
+	return 0;
 }
 
 static int fill_frame(struct sandbox *sb, struct err *e)

@@ -1,5 +1,6 @@
 /* The calls of the new mount interface (Linux 5.2), as layers.c, sources.c and their like use them.  Owns nothing. */
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -24,6 +25,34 @@ int mount_make(int fs, int *ret)
 		return -1;
 	*ret = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return *ret < 0 ? -1 : 0;
+}
+
+/* One "key=value" or "flag". */
+static int set_option(int fs, char *option)
+{
+	char *value = strchr(option, '=');
+
+	if (!value)
+		return mount_flag(fs, option);
+	*value++ = '\0';
+	return mount_option(fs, option, value);
+}
+
+int mount_new(const char *type, const char *options, unsigned attributes)
+{
+	_cleanup_close_ int fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+	char copy[256], *save = NULL;
+
+	/* what mountinfo names as the source */
+	if (fs < 0 || mount_option(fs, "source", type) < 0)
+		return -1;
+	str_format(copy, sizeof copy, "%s", options);
+	for (char *o = strtok_r(copy, ",", &save); o; o = strtok_r(NULL, ",", &save))
+		if (set_option(fs, o) < 0)
+			return -1;
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attributes);
 }
 
 int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret)

@@ -100,8 +100,6 @@ int native_tree(struct engine *n, struct err *e)
 		return 0;
 	if (cgroup_find(&n->tree, &n->env, n->root, e) < 0)
 		return -1;
-	if (n->env.runs)
-		cgroup_find_freezer(&n->tree, &n->env);
 	n->have_tree = true;
 	return 0;
 }

@@ -65,11 +65,9 @@ struct cgroup {
 	int dir[CGROUP_MAX_CONTROLLERS]; /* owned; -1 where not made */
 };
 
-/* Finds a place where limits hold; R_LIMITS_UNENFORCED with the cause when there is none. */
+/* Finds a place where limits hold, and on v1, with sessions, the freezer where it is mounted and writable;
+ * R_LIMITS_UNENFORCED with the cause when there is none. */
 int cgroup_find(struct cgroup_tree *ret, const struct engine_env *env, bool root, struct err *e);
-
-/* v1: adds the freezer where it is mounted and writable; for sandboxes that live. */
-void cgroup_find_freezer(struct cgroup_tree *t, const struct engine_env *env);
 void cgroup_tree_done(struct cgroup_tree *t);
 
 struct cgroup_want {
@@ -113,8 +111,7 @@ int cgroup_list(const struct cgroup_tree *t, const char *home_hash,
 	void (*each)(void *arg, const char *id, bool alive), void *arg, struct err *e);
 
 /* cgroup_v1.c and cgroup_v2.c */
-void cgroup_v1_find_freezer(struct cgroup_tree *t, const char *parent);
-int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, struct err *e);
+int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, bool freezer, struct err *e);
 int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
 	const struct cgroup_want *w, struct err *e);
 void cgroup_v1_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
@@ -235,7 +232,7 @@ enum layer_marks {
 };
 
 struct layers {
-	char *path;    /* where the frame is mounted: runs/ID/m; owned, NULL: none */
+	char *path;    /* where the frame is mounted: runs/ID; owned, NULL: none */
 	int frame;     /* root of the frame, which holds all else; -1 */
 	int bind_map;  /* user namespace of mapped binds; -1 */
 	bool writable; /* there is a writable layer: l<n_sealed> */
@@ -251,6 +248,8 @@ struct layers {
 int mount_option(int fs, const char *key, const char *value);
 int mount_flag(int fs, const char *key);
 int mount_make(int fs, int *ret);
+/* A new file system of that type, options as mount(8) takes them, MOUNT_ATTR_* in attributes. */
+int mount_new(const char *type, const char *options, unsigned attributes);
 int mount_tmpfs(uint64_t bytes, uint64_t inodes, const char *mode, int *ret);
 int mount_clone(int frame, const char *name, bool recursive);
 int mount_map(int tree, int userns);

@@ -563,16 +563,20 @@ static void check_layers(struct engine *n, struct engine_report *r)
 
 static void check_pause(struct engine *n, struct engine_report *r)
 {
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	struct cgroup_tree tree = { .kind = CGROUP_NONE };
+	struct engine_env env = n->env;
 	struct engine_check *c;
+	bool v2;
 
-	if (!n->have_tree)
+	env.runs = env.runs ?: "/"; /* asks for the freezer too */
+	if (!n->have_tree || cgroup_find(&tree, &env, n->root, &ignored) < 0)
 		return; /* the check of limits says why */
-	cgroup_find_freezer(&n->tree, &n->env);
-	c = add(r, "pause",
-		n->tree.kind == CGROUP_V2 || n->tree.has_freezer ? VERDICT_OK : VERDICT_WEAKER);
-	if (n->tree.kind == CGROUP_V2 || n->tree.has_freezer) {
-		SAY(c->result, "by the %s",
-			n->tree.kind == CGROUP_V2 ? "sandbox's cgroup" : "freezer hierarchy");
+	v2 = tree.kind == CGROUP_V2;
+	cgroup_tree_done(&tree);
+	c = add(r, "pause", v2 || tree.has_freezer ? VERDICT_OK : VERDICT_WEAKER);
+	if (v2 || tree.has_freezer) {
+		SAY(c->result, "by the %s", v2 ? "sandbox's cgroup" : "freezer hierarchy");
 		return;
 	}
 	SAY(c->result, "by signals: no freezer hierarchy that this user may use");
