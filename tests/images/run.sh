@@ -345,7 +345,7 @@ full_disk() {
 
 # A directory whose files are exchanged for links while it is imported.
 swapped_links() {
-	local i bad=0 dir=$T/swap
+	local i bad=0 unclear=0 dir=$T/swap
 	small_tree "$dir"
 	mkdir "$dir/d" "$T/secret"
 	echo secret >"$T/secret/f"
@@ -354,10 +354,47 @@ swapped_links() {
 	for i in $(seq 30); do
 		image import "$dir" --name "swap$i"
 		[ "$rc" -ne 0 ] || ! grep -rqs secret "$(tree_of "swap$i")" || bad=$((bad + 1))
-		[ "$rc" -ne 0 ] || image rm "swap$i"
+		if [ "$rc" -eq 0 ]; then
+			image rm "swap$i"
+		else
+			refused_as_text busy 5 '*was changed while it was read*' || unclear="$unclear
+$(left)"
+		fi
 	done
 	{ stop_all && wait "$bg"; } 2>/dev/null || true
 	is 'links that come and go lead nowhere' 0 "$bad"
+	is 'and whoever trips over them is told' 0 "$unclear"
+}
+
+status_of() { # PID KEY
+	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
+}
+
+only_child() { # PID
+	tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
+# What reads an archive has walls around it, and its end is told.
+behind_walls() {
+	local p reader caps=000000000000000b
+	[ "$(id -u)" -eq 0 ] || caps=0000000000000000
+	mkfifo "$T/slow"
+	exec 9<>"$T/slow"
+	"$BAILEY" image import --name walls - <&9 9<&- >"$T/out" 2>"$T/err" &
+	p=$!
+	started+=("$p")
+	until_true 100 eval '[ "$(status_of "$(only_child $p)" NoNewPrivs)" = 1 ]' 2>/dev/null || true
+	until_true 100 eval '[ "$(status_of "$(only_child $p)" Seccomp)" = 2 ]' 2>/dev/null || true
+	reader=$(only_child "$p")
+	is 'the reader of an archive: filter, privileges, capabilities' "2 1 $caps" \
+		"$(status_of "$reader" Seccomp) $(status_of "$reader" NoNewPrivs) $(status_of "$reader" CapEff)"
+	is 'whoever started it has no filter' 0 "$(status_of "$p" Seccomp)"
+	kill -KILL "$reader"
+	rc=0
+	wait "$p" || rc=$?
+	exec 9<&-
+	holds 'a reader that is killed is said' refused_as_text io_failed 5 '*ended by signal 9*'
+	holds 'and leaves nothing' store_is_clean 0
 }
 
 users_and_words() {
@@ -648,7 +685,7 @@ main() {
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	export BAILEY_HOME=$T/home PYTHONDONTWRITEBYTECODE=1
-	topics=(forms layer_cases hostile races full_disk swapped_links users_and_words
+	topics=(forms layer_cases hostile races full_disk swapped_links behind_walls users_and_words
 		single_program missing_tools built docker_saved layouts pulled)
 	[ $# -eq 0 ] || topics=("$@")
 	[[ " ${topics[*]} " != *' built '* ]] || begin_build

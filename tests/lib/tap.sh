@@ -33,6 +33,7 @@ skip() { # NAME REASON
 }
 
 finish() {
+	trap - ERR
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ] && [ $((passed + skipped)) -gt 0 ]
 }

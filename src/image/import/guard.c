@@ -42,6 +42,7 @@ static const struct sock_filter calls[] = {
 	CONFINE_CALL(fstat),
 	CONFINE_CALL(newfstatat),
 	CONFINE_CALL(statx),
+	CONFINE_CALL(faccessat2),
 	CONFINE_CALL(getdents64),
 	CONFINE_CALL(mkdirat),
 	CONFINE_CALL(unlinkat),

@@ -3,12 +3,10 @@
 
 #include <archive_entry.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/str.h"
-#include "base/sys.h"
 #include "image/import/walk.h"
 
 enum { PACK_BUFFER = 256 << 10 };
@@ -58,7 +56,7 @@ static int write_data(struct archive *a, const char *p, size_t n, struct err *e)
 	return 0;
 }
 
-/* Exactly `size` bytes, as the header said: a file that shrank meanwhile is an error, one that grew is cut. */
+/* Exactly `size` bytes, as the header said, if there are as many. */
 static int copy_data(struct archive *a, int fd, uint64_t size, const char *name, struct err *e)
 {
 	_cleanup_free_ char *buffer = xcalloc(1, PACK_BUFFER);
@@ -68,9 +66,11 @@ static int copy_data(struct archive *a, int fd, uint64_t size, const char *name,
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return err_set(e, R_IMAGE_INVALID, n < 0 ? errno : 0,
-				"read '%.256s': it ended too early", name);
+		if (n < 0)
+			return err_set(e, R_IO_FAILED, errno, "read '%.256s'", name);
+		if (n == 0)
+			return err_set(
+				e, R_BUSY, 0, "read '%.256s': it was cut while it was read", name);
 		if (write_data(a, buffer, (size_t)n, e) < 0)
 			return -1;
 		size -= (uint64_t)n;
@@ -140,8 +140,10 @@ static int fill_entry(struct packing *p, struct archive_entry *entry, struct err
 	if (!S_ISLNK(w->st.st_mode))
 		return 0;
 	n = readlinkat(w->dirfd, w->name, target, sizeof target - 1);
+	if (n < 0 && (errno == EINVAL || errno == ENOENT))
+		return walk_changed(w, e);
 	if (n < 0)
-		return err_set(e, R_IMAGE_INVALID, errno, "read the link '%.256s'", w->path.data);
+		return err_set(e, R_IO_FAILED, errno, "read the link '%.256s'", w->path.data);
 	target[n] = '\0';
 	archive_entry_set_symlink(entry, target);
 	return 0;
@@ -154,10 +156,10 @@ static int write_entry(struct packing *p, struct archive_entry *entry, struct er
 
 	if (S_ISREG(w->st.st_mode) && archive_entry_size(entry) > 0 &&
 		!archive_entry_hardlink(entry)) {
-		fd = sys_openat2(w->dirfd, w->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0,
-			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-		if (fd < 0)
-			return err_set(e, R_IMAGE_INVALID, errno, "read '%.256s'", w->path.data);
+		if (walk_open_file(w, &fd, e) < 0)
+			return -1;
+		if (fd < 0) /* mounts are left out, as those of directories */
+			archive_entry_set_size(entry, 0);
 	}
 	if (archive_write_header(p->a, entry) < ARCHIVE_WARN)
 		return failed(p->a, e);

@@ -4,7 +4,8 @@
 
 #include "image/import/stream.h"
 
-/* Takes root_fd; writes to out_fd, which is borrowed.  Sockets are left out.  R_STATE_UNWRITABLE or R_OUTPUT_FAILED. */
+/* Takes root_fd; writes to out_fd, which is borrowed.  Sockets are left out.  R_OUTPUT_FAILED,
+ * R_BUSY when the tree is changed meanwhile, and what walk_next() gives. */
 int pack_tree(int root_fd, int out_fd, struct err *e);
 
 /* A tar that is written member by member to fd, which is borrowed. */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "base/sys.h"
@@ -79,15 +80,12 @@ static int read_names(struct walk_level *l, struct err *e)
 
 int walk_open(struct walk *w, int root_fd, struct err *e)
 {
-	struct stat st;
-
 	memset(w, 0, sizeof *w);
 	w->path.max = WALK_MAX_PATH;
 	w->levels[0].fd = root_fd;
 	w->depth = 1;
-	if (root_fd < 0 || fstat(root_fd, &st) < 0 || !buf_puts(&w->path, ""))
+	if (root_fd < 0 || !buf_puts(&w->path, ""))
 		return store_failed(e, errno, "open a tree");
-	w->device = st.st_dev;
 	return read_names(&w->levels[0], e);
 }
 
@@ -118,6 +116,52 @@ static void cut_path(struct walk *w, size_t len)
 	w->path.data[len] = '\0';
 }
 
+int walk_changed(const struct walk *w, struct err *e)
+{
+	(void)err_set(
+		e, R_BUSY, 0, "read '%.256s': it was changed while it was read", w->path.data);
+	return err_remedy(e, "Do it again when nothing changes the directory.");
+}
+
+/* What fstatat saw is not to be had any more. */
+static int not_opened(const struct walk *w, int error, struct err *e)
+{
+	if (error == ELOOP || error == ENOTDIR || error == ENOENT)
+		return walk_changed(w, e);
+	if (error != EACCES)
+		return store_failed(e, error, "read '%.256s'", w->path.data);
+	/* what is moved out of the tree at this moment is out of the process's walls too */
+	if (faccessat(w->dirfd, w->name, R_OK, 0) == 0)
+		return walk_changed(w, e);
+	return err_set(e, R_PERMISSION_DENIED, error, "read '%.256s'", w->path.data);
+}
+
+/* What fstatat saw a moment ago, by the name that it had then; *ret_fd is -1 where a mount is. */
+static int open_same(const struct walk *w, uint64_t flags, int *ret_fd, struct err *e)
+{
+	_cleanup_close_ int fd = sys_openat2(w->dirfd, w->name, flags | O_RDONLY | O_NOFOLLOW, 0,
+		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
+	struct stat st;
+
+	*ret_fd = -1;
+	if (fd < 0)
+		return errno == EXDEV ? 0 : not_opened(w, errno, e);
+	if (fstat(fd, &st) < 0)
+		return store_failed(e, errno, "read '%.256s'", w->path.data);
+	/* the number alone may be given again at once */
+	if (st.st_ino != w->st.st_ino || st.st_dev != w->st.st_dev ||
+		(st.st_mode & S_IFMT) != (w->st.st_mode & S_IFMT))
+		return walk_changed(w, e);
+	*ret_fd = move_fd(&fd);
+	return 0;
+}
+
+int walk_open_file(const struct walk *w, int *ret_fd, struct err *e)
+{
+	/* a FIFO that took its place must not make us wait */
+	return open_same(w, O_NONBLOCK, ret_fd, e);
+}
+
 /* Into the directory of the last WALK_ENTER. */
 static int descend(struct walk *w, struct err *e)
 {
@@ -127,10 +171,8 @@ static int descend(struct walk *w, struct err *e)
 		return err_set(e, R_ARCHIVE_TOO_LARGE, 0,
 			"enter '%.256s': over %d directories deep", w->path.data, WALK_MAX_DEPTH);
 	*l = (struct walk_level){ .path_len = w->path.len, .st = w->st };
-	l->fd = sys_openat2(w->dirfd, w->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
-		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
-	if (l->fd < 0 && errno != EXDEV)
-		return store_failed(e, errno, "open the directory '%.256s'", w->path.data);
+	if (open_same(w, O_DIRECTORY, &l->fd, e) < 0)
+		return -1;
 	w->depth++;
 	return l->fd < 0 ? 0 : read_names(l, e);
 }

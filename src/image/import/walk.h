@@ -1,5 +1,6 @@
-/* Walks a tree by held descriptors: no link is followed, no other file system is entered, and what changes meanwhile can
- * at worst be missed.  Names come sorted by byte, so that what is made from a walk is the same each time. */
+/* Walks a tree by held descriptors: no link is followed and no mount entered.  What appears or goes meanwhile may be
+ * missed; what is exchanged for something else ends the walk with R_BUSY.  Names come sorted by byte, so that what is made
+ * from a walk is the same each time. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +36,6 @@ struct walk {
 	int dirfd;        /* borrowed: the directory that holds it */
 	const char *name; /* in dirfd */
 	struct stat st;
-	dev_t device;
 };
 
 /* Takes root_fd, also on failure. */
@@ -46,6 +46,13 @@ int walk_next(struct walk *w, struct err *e);
 void walk_skip(struct walk *w);
 void walk_done(struct walk *w);
 #define _cleanup_walk_ _cleanup_(walk_done)
+
+/* Opens the file of the last WALK_FILE for reading; *ret_fd is -1 when something is mounted there.  R_BUSY when it is not
+ * the one any more that w->st is of. */
+int walk_open_file(const struct walk *w, int *ret_fd, struct err *e);
+
+/* R_BUSY: what was read was exchanged or cut meanwhile; -1. */
+int walk_changed(const struct walk *w, struct err *e);
 
 /* Removes what `name` is, with all in it; 0 when there is nothing.  Mounts below it are an error. */
 int remove_at(int dirfd, const char *name, struct err *e);
