@@ -150,3 +150,9 @@ int profile_script(struct pack_request *p, struct script_request *r, struct err 
 /* The variables that a request of agent or check may set: the first four are for check too. */
 extern const char *const profile_task_env[];
 extern const unsigned n_profile_task_env;
+
+/* Whether a task may have this variable; with_models: the ids of models too. */
+int profile_env_check(const char *name, const char *value, bool with_models, struct err *e);
+
+/* Fills dev and ino from the workspace's descriptor: what is there now is what was checked. */
+int handoff_object(struct handoff_request *r, struct err *e);

@@ -49,18 +49,18 @@ void profile_argument(struct profile_lists *l, const char *argument)
 	l->n_command++;
 }
 
-static int check_env(const struct profile_env *v, bool with_models, struct err *e)
+int profile_env_check(const char *name, const char *value, bool with_models, struct err *e)
 {
 	unsigned i = 0;
 
-	while (i < n_profile_task_env && !streq(v->name, profile_task_env[i]))
+	while (i < n_profile_task_env && !streq(name, profile_task_env[i]))
 		i++;
 	if (i >= (with_models ? n_profile_task_env : (unsigned)FIRST_MODEL_ENV))
 		return err_set(e, R_BAD_VALUE, 0,
-			"set variable '%.64s': not one that a task may have", v->name);
-	if (strlen(v->value) > MAX_VALUE || str_has_control(v->value))
+			"set variable '%.64s': not one that a task may have", name);
+	if (strlen(value) > MAX_VALUE || str_has_control(value))
 		return err_set(e, R_BAD_VALUE, 0,
-			"set variable '%s': over %d bytes, or with control characters", v->name,
+			"set variable '%s': over %d bytes, or with control characters", name,
 			MAX_VALUE);
 	return 0;
 }
@@ -78,7 +78,7 @@ int profile_task_env_put(struct profile_lists *l, const struct profile_env *env,
 	if (has_venv)
 		profile_env(l, "VIRTUAL_ENV", PROFILE_VENV);
 	for (unsigned i = 0; i < n; i++) {
-		if (check_env(&env[i], with_models, e) < 0)
+		if (profile_env_check(env[i].name, env[i].value, with_models, e) < 0)
 			return -1;
 		for (unsigned k = 0; k < i; k++)
 			if (streq(env[i].name, env[k].name))
