@@ -46,6 +46,9 @@ void record_fill(struct run_record *r, const struct pack_request *q, const char 
 	str_format(r->hostname, sizeof r->hostname, "%s", s->hostname);
 	str_format(r->workdir, sizeof r->workdir, "%s", s->workdir);
 	r->engine = engine;
+	r->profile = s->profile;
+	str_format(r->tid, sizeof r->tid, "%s", s->tid);
+	str_format(r->model, sizeof r->model, "%s", s->model);
 	r->workspace_mode = workspace_mode(s);
 	r->keep = q->keep;
 	r->read_only = s->read_only;
@@ -74,7 +77,9 @@ void record_put(const struct run_record *r, struct buf *out)
 	record_line(out, "state", states[r->state]);
 	record_line(out, "kind", r->snapshot ? "snapshot" : "sandbox");
 	record_line(out, "engine", r->engine);
-	record_line(out, "profile", "create");
+	record_line(out, "profile", spec_profile_name(r->profile));
+	record_line(out, "tid", r->tid);
+	record_line(out, "model", r->model);
 	record_line(out, "image", r->image);
 	record_number(out, "created_ms", r->created_ms);
 	record_number(out, "started_ms", r->started_ms);

@@ -19,8 +19,10 @@ struct run_record {
 	char name[PACK_NAME];
 	char image[PACK_TEXT], workspace[PACK_PATH];
 	char hostname[64], workdir[SPEC_MAX_TARGET];
-	const char *engine;         /* static */
-	const char *workspace_mode; /* static */
+	const char *engine; /* static */
+	enum spec_profile profile;
+	char tid[SPEC_TID], model[SPEC_MODEL]; /* of a task; empty: none */
+	const char *workspace_mode;            /* static */
 	enum sandbox_state state;
 	enum reason exit_reason; /* why it is lost */
 	bool snapshot, keep, read_only, unlimited;

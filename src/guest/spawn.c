@@ -72,12 +72,14 @@ static long exec_search(char **argv, char **env)
 	}
 }
 
-/* Only what a root-made sandbox gives the guest (SETUID, SETGID, KILL) is there to lose; without a range of ids these
- * calls are no-ops or fail with EPERM, and the ids are already the workload's. */
+/* What a root-made sandbox gives the guest (SETUID, SETGID, KILL) is there to lose; without a range of ids these calls are
+ * no-ops or fail with EPERM, and the ids are already the workload's.  Capabilities beyond are the workload's own: an engine
+ * gives them to root that hands files over, and to nobody else. */
 static long drop_rights(const struct wire_exec *exec)
 {
+	const uint32_t own = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
-	struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+	struct __user_cap_data_struct keep[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
 	long r;
 
 	/* the ids are already the workload's where there is no range: setgroups is then forbidden and nothing to drop */
@@ -90,10 +92,14 @@ static long drop_rights(const struct wire_exec *exec)
 	r = sys3(SYS_setresuid, exec->uid, exec->uid, exec->uid);
 	if (r < 0)
 		return r;
-	if (guest_keeps_caps)
-		return 0;
-	(void)sys5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	return sys2(SYS_capset, &head, none);
+	r = sys2(SYS_capget, &head, keep);
+	if (r < 0)
+		return r;
+	keep[0].permitted &= ~own;
+	keep[0].effective = keep[0].inheritable = keep[0].permitted;
+	keep[1].permitted = keep[1].effective = keep[1].inheritable = 0;
+	/* the ambient ones follow */
+	return sys2(SYS_capset, &head, keep);
 }
 
 struct start {

@@ -283,6 +283,23 @@ static int check_profile(const struct sandbox_spec *s, struct err *e)
 	return 0;
 }
 
+static int check_objects(const struct sandbox_spec *s, struct err *e)
+{
+	for (unsigned i = 0; i < s->n_binds; i++) {
+		const struct spec_bind *b = &s->binds[i];
+
+		if (b->has_object && !s->session)
+			return err_set(e, R_BAD_VALUE, 0,
+				"use mount '%s': for one command its object can't be named",
+				b->target);
+		if (b->has_object ? !b->ino : b->dev || b->ino)
+			return err_set(e, R_BAD_VALUE, 0,
+				"use mount '%s': its device and inode are not given together",
+				b->target);
+	}
+	return 0;
+}
+
 static int check_engine_fields(const struct sandbox_spec *s, struct err *e)
 {
 	if (s->nofile && (s->nofile < 64 || s->nofile > 1048576))
@@ -298,11 +315,6 @@ static int check_engine_fields(const struct sandbox_spec *s, struct err *e)
 			s->log_files, (unsigned long long)s->log_bytes);
 	if (s->deadline_ms && !s->ttl_ms)
 		return err_set(e, R_BAD_VALUE, 0, "use a deadline without a time to live");
-	for (unsigned i = 0; i < s->n_binds; i++)
-		if (s->binds[i].has_object ? !s->binds[i].ino : s->binds[i].dev || s->binds[i].ino)
-			return err_set(e, R_BAD_VALUE, 0,
-				"use mount '%s': its device and inode are not given together",
-				s->binds[i].target);
 	return check_labels(s, e);
 }
 
@@ -330,7 +342,9 @@ int spec_check(const struct sandbox_spec *s, struct err *e)
 	for (unsigned i = 0; i < s->n_binds; i++)
 		if (spec_check_target(s->binds[i].target, e) < 0)
 			return -1;
-	return check_targets_distinct(s, e) < 0 ? -1 : check_engine_fields(s, e);
+	if (check_targets_distinct(s, e) < 0 || check_objects(s, e) < 0)
+		return -1;
+	return check_engine_fields(s, e);
 }
 
 int spec_new_id(char ret[static SPEC_ID_LEN], struct err *e)

@@ -451,7 +451,7 @@ static void test_an_object_has_both_numbers(void **state)
 	struct sandbox_spec s;
 
 	(void)state;
-	valid(&s);
+	valid_agent(&s);
 	s.n_binds = 1;
 	FMT(s.binds[0].target, "/w");
 	s.binds[0].dev = 5;
@@ -460,6 +460,13 @@ static void test_an_object_has_both_numbers(void **state)
 	assert_refused(&s, R_BAD_VALUE);
 	s.binds[0].ino = 7;
 	assert_accepted(&s);
+	valid(&s);
+	assert_accepted(&s);
+	s.n_binds = 1;
+	FMT(s.binds[0].target, "/w");
+	s.binds[0].has_object = true;
+	s.binds[0].ino = 7;
+	assert_refused(&s, R_BAD_VALUE);
 }
 
 static void test_profile_names(void **state)

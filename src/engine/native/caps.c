@@ -26,12 +26,12 @@ enum {
 	HIGHEST_CAP = 63,
 };
 
-/* The guest of a root-made sandbox keeps what it needs to become the workload and to end it; ambient, since the bounding
- * set is emptied first and exec by uid 0 gives nothing under SECBIT_NOROOT. */
-int caps_drop(bool keep_guest_rights)
+/* The guest of a root-made sandbox keeps what it needs to become the workload and to end it, and what the workload is to
+ * have; ambient, since the bounding set is emptied first and exec by uid 0 gives nothing under SECBIT_NOROOT. */
+int caps_drop(bool keep_guest_rights, uint32_t workload)
 {
-	const uint32_t keep =
-		keep_guest_rights ? 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL : 0;
+	const uint32_t guest = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;
+	const uint32_t keep = keep_guest_rights ? guest | workload : 0;
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { keep, keep, keep }, { 0, 0, 0 } };
 	struct __user_cap_data_struct now[2];

@@ -459,7 +459,20 @@ static void reset_scheduling(void)
 		check(setpriority(PRIO_PROCESS, 0, 0) == 0, STEP_RLIMIT);
 }
 
-static void set_limits(void)
+/* Soft and hard; a lower limit that was inherited can't be raised in here, and is no weaker. */
+static void limit_files(uint32_t most)
+{
+	struct rlimit r;
+
+	if (!most)
+		return;
+	check(getrlimit(RLIMIT_NOFILE, &r) == 0, STEP_RLIMIT);
+	r.rlim_max = r.rlim_max < most ? r.rlim_max : most;
+	r.rlim_cur = r.rlim_max;
+	check(setrlimit(RLIMIT_NOFILE, &r) == 0, STEP_RLIMIT);
+}
+
+static void set_limits(uint32_t files)
 {
 	/* 1, not 0: a program in core_pattern is then not run for a crash in here (fs/coredump.c); the filter keeps it so.
 	 * A hard limit of 0 can't be raised: doctor's line 'core-dumps' says what that means. */
@@ -467,6 +480,7 @@ static void set_limits(void)
 
 	check(setrlimit(RLIMIT_CORE, &core) == 0 || errno == EPERM, STEP_RLIMIT);
 	cap_shared_limits();
+	limit_files(files);
 	(void)umask(022);
 	/* handlers end with exec; what was ignored would stay so */
 	for (int sig = 1; sig < SIGRTMIN; sig++)
@@ -569,12 +583,12 @@ void child_run(const struct child_plan *plan)
 	/* not by clone3: it would be made before the process is in its cgroup, and show the host's path */
 	check(unshare(CLONE_NEWCGROUP) == 0, STEP_CGROUPNS);
 	check(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0, STEP_KEYRING);
-	set_limits();
+	set_limits(s->nofile);
 	set_stdio(&c);
 	place_fds(&c);
 	enter_workdir(s);
 	check(setsid() >= 0, STEP_SESSION);
-	check(caps_drop(c.root) == 0, STEP_CAPS);
+	check(caps_drop(c.root, s->add_caps) == 0, STEP_CAPS);
 	check(landlock_scope() == 0, STEP_LANDLOCK);
 	check(seccomp_install(s->allow_setgid) == 0, STEP_SECCOMP);
 	enter_guest(&c);

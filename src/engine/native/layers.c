@@ -91,7 +91,37 @@ static int map_image(const struct sandbox *sb, struct err *e)
 	return r < 0 ? err_set(e, R_SETUP_FAILED, -r, "map the ids of the image") : 0;
 }
 
-/* The caller's own ids as the workload's, for binds that ask for it. */
+/* Whose ids of the host a mapped bind shows as the workload's: the caller's own; for a task on a worktree whoever owns that;
+ * for a helper on a repository those that it has inside, so that what belongs to somebody else stays so; and for a hand-over
+ * all, since the numbers that it writes are the host's. */
+static int open_map(struct sandbox *sb, int *ret, struct err *e)
+{
+	const struct sandbox_spec *s = sb->spec;
+	const uid_t to_uid = layers_uid(sb, s->uid);
+	const gid_t to_gid = layers_gid(sb, s->gid);
+	char name[LAYERS_PLACE];
+	struct stat st;
+
+	switch (s->profile) {
+	case SPEC_AGENT:
+	case SPEC_CHECK:
+		if (fstatat(sb->layers.frame, FMT(name, "b%d", s->workspace), &st,
+			    AT_SYMLINK_NOFOLLOW) < 0)
+			return err_set(e, R_SETUP_FAILED, errno, "look at the worktree");
+		return ids_open_mapping(st.st_uid, st.st_gid, to_uid, to_gid, 1, ret, e);
+	case SPEC_GIT_HELPER:
+	case SPEC_SCRIPT:
+		return ids_open_mapping(s->uid, s->gid, to_uid, to_gid, 1, ret, e);
+	case SPEC_HANDOFF:
+		return ids_open_mapping(0, 0, sb->ids.base, sb->ids.base, NATIVE_ID_MAPPED, ret, e);
+	case SPEC_RUN:
+	case SPEC_CREATE:
+		break;
+	}
+	return ids_open_mapping(sb->engine->uid, sb->engine->gid, to_uid, to_gid, 1, ret, e);
+}
+
+/* For binds that ask for it. */
 static int open_bind_map(struct sandbox *sb, struct err *e)
 {
 	const struct sandbox_spec *s = sb->spec;
@@ -106,7 +136,8 @@ static int open_bind_map(struct sandbox *sb, struct err *e)
 	l->bind_map = close_fd(l->bind_map);
 	if (!sb->engine->root || !wanted)
 		return 0;
-	if (ids_open_mapping(sb->engine->uid, sb->engine->gid, layers_uid(sb, s->uid),
+	if (ids_open_mapping(s->has_caller ? s->caller_uid : sb->engine->uid,
+		    s->has_caller ? s->caller_gid : sb->engine->gid, layers_uid(sb, s->uid),
 		    layers_gid(sb, s->gid), 1, &l->bind_map, e) < 0)
 		return -1;
 	if (cow < 0 || !s->binds[cow].idmap)

@@ -358,6 +358,9 @@ static int native_create(struct engine *n, const struct sandbox_spec *s, const s
 
 	if (spec_check(s, e) < 0)
 		return -1;
+	if (s->add_caps && !n->root)
+		return err_set(e, R_BAD_VALUE, 0,
+			"give capabilities to a command: a normal user's sandboxes have no files of others");
 	sb = new_sandbox(n, s);
 	if ((s->session ? session_create(sb, s, e) : create_one(n, sb, s, io, e)) < 0) {
 		native_free(sb);

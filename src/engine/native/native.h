@@ -210,7 +210,7 @@ extern const unsigned n_reserved_dirs;
 int skeleton_etc(int root, const struct sandbox_spec *s, mode_t mode);
 
 /* caps.c, net.c, landlock.c: 0 or -1 with errno */
-int caps_drop(bool keep_guest_rights);
+int caps_drop(bool keep_guest_rights, uint32_t workload);
 int loopback_up(void);
 int landlock_scope(void); /* also 0 where the kernel has no scoping */
 int landlock_abi(void);

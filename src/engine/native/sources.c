@@ -91,6 +91,22 @@ static int begin(struct sources *f, const struct sandbox *sb, struct err *e)
 	return 0;
 }
 
+/* A name may have been given to another directory since somebody looked: that one must not be touched. */
+static int check_object(const struct tree *t, const struct spec_bind *b, struct err *e)
+{
+	struct stat st;
+
+	if (!b->has_object)
+		return 0;
+	if (fstat(t->tree_fd, &st) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "look at the mount for '%s'", b->target);
+	if (st.st_dev != b->dev || st.st_ino != b->ino)
+		return err_set(e, R_MOUNT_SOURCE_CHANGED, 0,
+			"mount '%s' at '%s': it is not the directory that was checked",
+			t->source_path, b->target);
+	return 0;
+}
+
 static int open_all(struct sources *f, const struct sandbox *sb, struct err *e)
 {
 	bool again = !sb->engine->root;
@@ -98,7 +114,8 @@ static int open_all(struct sources *f, const struct sandbox *sb, struct err *e)
 	if (f->image.source_fd >= 0 && open_source(&f->image, again, "/", e) < 0)
 		return -1;
 	for (unsigned i = 0; i < f->n_binds; i++)
-		if (open_source(&f->binds[i], again, sb->spec->binds[i].target, e) < 0)
+		if (open_source(&f->binds[i], again, sb->spec->binds[i].target, e) < 0 ||
+			check_object(&f->binds[i], &sb->spec->binds[i], e) < 0)
 			return -1;
 	return 0;
 }
