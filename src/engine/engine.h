@@ -191,6 +191,9 @@ struct engine_ops {
 	/* Removes what dead owners of this home left behind; *ret_removed counts. */
 	int (*sweep)(struct engine *, unsigned *ret_removed, struct err *e);
 
+	/* Ends a sandbox by its id alone, after its owner was killed; NULL where nothing outlives an owner. */
+	int (*end)(struct engine *, const char *id, struct err *e);
+
 	/* Calls each() with the id of every sandbox of this home that the host knows, and whether its owner lives. */
 	int (*list)(struct engine *, void (*each)(void *arg, const char *id, bool alive), void *arg,
 		struct err *e);

@@ -10,7 +10,14 @@
 #include "engine/owner.h"
 #include "engine/report.h"
 
-enum { IDS_BASE = 0x70000000, IDS_COUNT = 4096, EXIT_UNUSABLE = 1, EXIT_USAGE = 2, REQUEST_FD = 3 };
+enum {
+	IDS_BASE = 0x70000000,
+	IDS_COUNT = 4096,
+	EXIT_UNUSABLE = 1,
+	EXIT_USAGE = 2,
+	REQUEST_FD = 3,
+	ANSWER_FD = 4
+};
 
 static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct err *e)
 {
@@ -90,6 +97,22 @@ static int do_sweep(
 	return 0;
 }
 
+/* One whose deadline has passed and whose owner did not see to it. */
+static int do_kill(struct engine *engine, const struct engine_ops *ops, const char *id,
+	struct buf *out, struct err *e)
+{
+	struct rundirs dirs = RUNDIRS_INIT;
+	int r;
+
+	if (rundirs_open(&dirs, e) < 0)
+		return -1;
+	r = rundir_kill_owner(&dirs, id, e);
+	rundirs_done(&dirs);
+	if (r == 0 && ops->end)
+		r = ops->end(engine, id, e);
+	return r < 0 ? -1 : do_sweep(engine, ops, out, e);
+}
+
 static int run_verb(struct engine *engine, const struct engine_ops *ops, const char *verb,
 	struct buf *out, struct err *e)
 {
@@ -98,6 +121,14 @@ static int run_verb(struct engine *engine, const struct engine_ops *ops, const c
 	if (streq(verb, "list"))
 		return ops->list(engine, put_listed, out, e);
 	return do_sweep(engine, ops, out, e);
+}
+
+static bool is_usage(int argc, char **argv)
+{
+	if (argc == 3)
+		return streq(argv[1], "kill");
+	return argc == 2 &&
+		(streq(argv[1], "probe") || streq(argv[1], "list") || streq(argv[1], "sweep"));
 }
 
 int engine_main(const struct engine_ops *ops, int argc, char **argv)
@@ -109,14 +140,19 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 	int status = -1;
 
 	if (argc == 2 && streq(argv[1], "run"))
-		return owner_run(ops, REQUEST_FD);
-	if (argc != 2 ||
-		(!streq(argv[1], "probe") && !streq(argv[1], "list") && !streq(argv[1], "sweep"))) {
-		(void)fprintf(stderr, "usage: bailey-engine-%s probe|list|sweep|run\n", ops->name);
+		return owner_run(ops, REQUEST_FD, REQUEST_FD);
+	/* from a launcher: the client waits for the answer elsewhere */
+	if (argc == 2 && streq(argv[1], "run-for"))
+		return owner_run(ops, REQUEST_FD, ANSWER_FD);
+	if (!is_usage(argc, argv)) {
+		(void)fprintf(stderr,
+			"usage: bailey-engine-%s probe|list|sweep|kill ID|run|run-for\n",
+			ops->name);
 		return EXIT_USAGE;
 	}
 	if (open_engine(ops, &guest, &runs, &engine, &e) == 0)
-		status = run_verb(engine, ops, argv[1], &out, &e);
+		status = argc == 3 ? do_kill(engine, ops, argv[2], &out, &e)
+				   : run_verb(engine, ops, argv[1], &out, &e);
 	if (status >= 0 && out.len && write_all(STDOUT_FILENO, out.data, out.len) < 0)
 		status = err_set(&e, R_OUTPUT_FAILED, errno, "write to standard output");
 	if (engine)

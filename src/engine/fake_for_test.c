@@ -411,7 +411,7 @@ int fake_create(const struct fake_wish *w, char ret[static 64])
 		(void)close(pair[0]);
 		/* nobody's child, as one that libbailey starts */
 		if (fork() == 0)
-			_exit(owner_run(&fake_ops, pair[1]));
+			_exit(owner_run(&fake_ops, pair[1], pair[1]));
 		_exit(0);
 	}
 	(void)waitpid(pid, NULL, 0);

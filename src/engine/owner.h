@@ -51,7 +51,7 @@ struct owner {
 	struct run_record record;
 	int dir, listener, pair, signals;
 	pid_t channel;
-	uid_t uid;
+	uid_t uid; /* who may use it, besides root */
 	struct pack_request *request; /* until its command has begun */
 	bool has_first;
 
@@ -74,8 +74,9 @@ struct owner {
 	struct job jobs[OWNER_JOBS];
 };
 
-/* Reads a request from sock, makes the sandbox, answers, and stays.  Returns the exit status of the process. */
-int owner_run(const struct engine_ops *ops, int sock);
+/* Reads a request from sock, makes the sandbox, answers on answer (the same, or where a launcher's client waits), and stays.
+ * Returns the exit status of the process. */
+int owner_run(const struct engine_ops *ops, int sock, int answer);
 
 /* --- owner.c --- */
 _Noreturn void owner_loop(struct owner *o);

@@ -175,6 +175,10 @@ static int create(struct owner *o, struct err *e)
 	if (!(o->ops->can & ENGINE_CAN_SESSION))
 		return err_set(e, R_SETUP_FAILED, 0, "make a sandbox that lives: engine '%s' can't",
 			o->ops->name);
+	if (o->request->spec.has_caller && o->request->spec.caller_uid != o->uid) {
+		o->uid = o->request->spec.caller_uid;
+		o->dirs.for_other = true;
+	}
 	if (rundirs_open(&o->dirs, e) < 0 || take_signals(o, e) < 0)
 		return -1;
 	fill_record(o);
@@ -187,35 +191,37 @@ static int create(struct owner *o, struct err *e)
 	return -1;
 }
 
-static void owner_init(struct owner *o, const struct engine_ops *ops, int sock)
+static void owner_init(struct owner *o, const struct engine_ops *ops, int answer)
 {
 	memset(o, 0, sizeof *o);
 	o->ops = ops;
 	o->dirs = (struct rundirs)RUNDIRS_INIT;
 	o->dir = o->listener = o->pair = o->signals = -1;
 	o->channel = -1;
-	o->creator = sock;
+	o->creator = answer;
 	o->uid = geteuid();
 	for (unsigned i = 0; i < OWNER_JOBS; i++)
 		o->jobs[i].fd = -1;
 }
 
-int owner_run(const struct engine_ops *ops, int sock)
+int owner_run(const struct engine_ops *ops, int sock, int answer)
 {
 	static struct owner o;
 	_cleanup_err_ struct err e = ERR_INIT;
 
 	become_daemon();
-	owner_init(&o, ops, sock);
+	owner_init(&o, ops, answer);
 	o.request = xcalloc(1, sizeof *o.request);
-	if (fcntl(sock, F_SETFD, FD_CLOEXEC) < 0 || pack_receive(sock, o.request, &e) < 0 ||
-		create(&o, &e) < 0) {
+	if (fcntl(sock, F_SETFD, FD_CLOEXEC) < 0 || fcntl(answer, F_SETFD, FD_CLOEXEC) < 0 ||
+		pack_receive(sock, o.request, &e) < 0 || create(&o, &e) < 0) {
 		if (e.reason == REASON_NONE)
 			err_set(&e, R_SETUP_FAILED, errno,
 				"read what a sandbox is to be made from");
-		send_answer(sock, &e, NULL);
+		send_answer(answer, &e, NULL);
 		return reason_exit(e.reason);
 	}
+	if (sock != answer)
+		(void)close_fd(sock);
 	channel_state(&o);
 	owner_event(&o, "created", "");
 	owner_event(&o, "started", "");

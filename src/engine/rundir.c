@@ -4,6 +4,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -23,6 +25,7 @@ enum {
 	SWEEP_EVERY_S = 600,
 	KEEP_LOST_MS = 3600000,
 	MAX_SPOOL_FILES = 65536,
+	KILL_MS = 5000,
 };
 
 static int open_dir(int at, const char *name)
@@ -31,27 +34,30 @@ static int open_dir(int at, const char *name)
 		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
-static int make_dir(int at, const char *name, int *ret, struct err *e)
+static int make_dir(const struct rundirs *d, const char *name, int *ret, struct err *e)
 {
-	if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
+	const mode_t mode = d->for_other ? 0755 : 0700;
+
+	if (mkdirat(d->top, name, mode) < 0 && errno != EEXIST)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "make directory '%s'", name);
-	*ret = open_dir(at, name);
+	*ret = open_dir(d->top, name);
 	return *ret < 0 ? err_set(e, R_STATE_UNWRITABLE, errno, "open directory '%s'", name) : 0;
 }
 
 int rundirs_open(struct rundirs *d, struct err *e)
 {
 	_cleanup_free_ char *top = NULL;
+	const bool for_other = d->for_other;
 
 	*d = (struct rundirs)RUNDIRS_INIT;
+	d->for_other = for_other;
 	if (home_subdir("sandbox", &top, e) < 0)
 		return -1;
 	d->top = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->top < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "open '%s'", top);
 	d->path = xasprintf("%s/runs", top);
-	if (make_dir(d->top, "runs", &d->runs, e) < 0 ||
-		make_dir(d->top, "names", &d->names, e) < 0) {
+	if (make_dir(d, "runs", &d->runs, e) < 0 || make_dir(d, "names", &d->names, e) < 0) {
 		rundirs_done(d);
 		return -1;
 	}
@@ -69,7 +75,7 @@ void rundirs_done(struct rundirs *d)
 
 /* --- names --- */
 
-static bool id_is_plain(const char *id)
+bool rundir_id_is_plain(const char *id)
 {
 	return *id && strlen(id) < SPEC_ID_LEN && strspn(id, "0123456789abcdef") == strlen(id);
 }
@@ -82,7 +88,7 @@ static void read_name(int names, const char *name, char id[static SPEC_ID_LEN])
 	if (read_file_at(names, name, text, sizeof text) < 0)
 		return;
 	text[strcspn(text, "\n")] = '\0';
-	if (id_is_plain(text))
+	if (rundir_id_is_plain(text))
 		str_format(id, SPEC_ID_LEN, "%s", text);
 }
 
@@ -91,13 +97,14 @@ static int take_name(const struct rundirs *d, const char *id, const char *name, 
 {
 	_cleanup_close_ int lock = open_dir(d->names, "."), fd = -1;
 	char other[SPEC_ID_LEN], line[SPEC_ID_LEN + 1];
+	const mode_t mode = d->for_other ? 0644 : 0600;
 	struct stat st;
 
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "use name '%s'", name);
 	for (int i = 0; i < 2 && fd < 0; i++) {
 		fd = openat(
-			d->names, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+			d->names, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 		if (fd >= 0)
 			break;
 		if (errno != EEXIST)
@@ -144,10 +151,10 @@ int rundir_make(const struct rundirs *d, const char *id, const char *name, struc
 {
 	_cleanup_close_ int dir = -1;
 
-	if (!id_is_plain(id) || (*name && !pack_name_is_valid(name)))
+	if (!rundir_id_is_plain(id) || (*name && !pack_name_is_valid(name)))
 		return err_set(
 			e, R_BAD_VALUE, 0, "make sandbox '%.32s': its id or name is none", id);
-	if (mkdirat(d->runs, id, 0700) < 0)
+	if (mkdirat(d->runs, id, d->for_other ? 0755 : 0700) < 0)
 		return err_set(e, errno == EEXIST ? R_SANDBOX_EXISTS : R_STATE_UNWRITABLE,
 			errno == EEXIST ? 0 : errno, "make the files of sandbox '%s'", id);
 	dir = open_dir(d->runs, id);
@@ -187,7 +194,7 @@ static void remove_spool(int dir)
 void rundir_remove(const struct rundirs *d, const char *id, const char *name)
 {
 	static const char *const files[] = { "meta", "meta.new", "sock" };
-	_cleanup_close_ int dir = id_is_plain(id) ? open_dir(d->runs, id) : -1;
+	_cleanup_close_ int dir = rundir_id_is_plain(id) ? open_dir(d->runs, id) : -1;
 
 	if (dir < 0)
 		return;
@@ -209,6 +216,14 @@ int rundir_spool(int dir, uid_t owner, int *ret, struct err *e)
 	return 0;
 }
 
+/* A directory that others may enter has what they need in it. */
+static bool for_others(int dir)
+{
+	struct stat st;
+
+	return fstat(dir, &st) == 0 && st.st_mode & 0001;
+}
+
 int rundir_listen(int dir, int *ret, struct err *e)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -217,7 +232,9 @@ int rundir_listen(int dir, int *ret, struct err *e)
 	FMT(a.sun_path, "/proc/self/fd/%d/sock", dir);
 	(void)unlinkat(dir, "sock", 0);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) < 0 ||
-		listen(fd, BACKLOG) < 0)
+		listen(fd, BACKLOG) < 0 ||
+		/* who connects is asked for his uid */
+		(for_others(dir) && fchmodat(dir, "sock", 0666, 0) < 0))
 		return err_set(e, R_STATE_UNWRITABLE, errno, "listen for clients");
 	*ret = move_fd(&fd);
 	return 0;
@@ -229,7 +246,8 @@ int rundir_write(int dir, const char *name, const struct buf *text, struct err *
 	char fresh[64];
 
 	FMT(fresh, "%s.new", name);
-	fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		for_others(dir) ? 0644 : 0600);
 	if (fd < 0 || write_all(fd, text->data, text->len) < 0 ||
 		renameat(dir, fresh, dir, name) < 0) {
 		int error = errno;
@@ -272,16 +290,63 @@ static uint64_t number_of(const char *text, const char *key)
 	return 0;
 }
 
-static void name_of(const char *text, char name[static PACK_NAME])
+/* Empty when there is none, or it is too long.  No record begins with a line that is looked for. */
+static void text_of(const char *text, const char *line, char *ret, size_t cap)
 {
-	const char *p = strstr(text, "\nname ");
-	size_t n = p ? strcspn(p + 6, "\n") : 0;
+	const char *p = strstr(text, line);
+	size_t n = p ? strcspn(p + strlen(line), "\n") : 0;
 
-	if (n >= PACK_NAME)
+	if (n >= cap)
 		n = 0;
 	if (n)
-		memcpy(name, p + 6, n);
-	name[n] = '\0';
+		memcpy(ret, p + strlen(line), n);
+	ret[n] = '\0';
+}
+
+static pid_t living_owner(const char *text)
+{
+	const uint64_t pid = number_of(text, "owner_pid");
+
+	return pid && pid < INT32_MAX && process_start((pid_t)pid) == number_of(text, "owner_start")
+		? (pid_t)pid
+		: 0;
+}
+
+bool rundir_read_facts(int runs, const char *id, struct rundir_facts *ret)
+{
+	_cleanup_close_ int dir = rundir_id_is_plain(id) ? open_dir(runs, id) : -1;
+	_cleanup_free_ char *text = malloc(META_MAX);
+
+	if (dir < 0 || !text || read_file_at(dir, "meta", text, META_MAX) < 0)
+		return false;
+	*ret = (struct rundir_facts){ .memory_bytes = number_of(text, "memory_bytes"),
+		.cpu_millis = number_of(text, "cpu_millis"),
+		.deadline_ms = number_of(text, "deadline_ms"),
+		.owner = living_owner(text) };
+	text_of(text, "\nengine ", ret->engine, sizeof ret->engine);
+	return true;
+}
+
+int rundir_kill_owner(const struct rundirs *d, const char *id, struct err *e)
+{
+	_cleanup_close_ int pidfd = -1;
+	struct rundir_facts facts;
+	struct pollfd p;
+
+	if (!rundir_read_facts(d->runs, id, &facts))
+		return err_set(e, R_SANDBOX_NOT_FOUND, 0, "end sandbox '%.32s'", id);
+	if (!facts.owner)
+		return 0;
+	pidfd = sys_pidfd_open(facts.owner);
+	/* the number may have been given to another before it was held */
+	if (pidfd < 0 || !rundir_read_facts(d->runs, id, &facts) || !facts.owner)
+		return 0;
+	if (sys_pidfd_send_signal(pidfd, SIGKILL) < 0 && errno != ESRCH)
+		return err_set(e, R_SETUP_FAILED, errno, "end sandbox '%s'", id);
+	p = (struct pollfd){ .fd = pidfd, .events = POLLIN };
+	if (poll(&p, 1, KILL_MS) == 0)
+		return err_set(e, R_TIMEOUT, 0, "end sandbox '%s': its owner has not gone", id);
+	return 0;
 }
 
 /* The lines but those that say how it is, then those. */
@@ -316,7 +381,6 @@ static bool sweep_one(const struct rundirs *d, const char *id)
 	const uint64_t now = clock_ns(CLOCK_REALTIME) / 1000000u;
 	char name[PACK_NAME];
 	struct stat st;
-	uint64_t pid;
 
 	if (dir < 0 || !text || fstat(dir, &st) < 0)
 		return false;
@@ -327,8 +391,7 @@ static bool sweep_one(const struct rundirs *d, const char *id)
 		rundir_remove(d, id, "");
 		return true;
 	}
-	pid = number_of(text, "owner_pid");
-	if (pid && pid < INT32_MAX && process_start((pid_t)pid) == number_of(text, "owner_start"))
+	if (living_owner(text))
 		return false;
 	/* its number means nothing in another pid namespace, as of a container that shares the home */
 	if (socket_listens(dir, "sock"))
@@ -339,7 +402,7 @@ static bool sweep_one(const struct rundirs *d, const char *id)
 	}
 	if (number_of(text, "stopped_ms") + KEEP_LOST_MS > now)
 		return false;
-	name_of(text, name);
+	text_of(text, "\nname ", name, sizeof name);
 	rundir_remove(d, id, name);
 	return true;
 }
@@ -356,7 +419,7 @@ int rundirs_sweep(const struct rundirs *d, unsigned *ret, struct err *e)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "list the sandboxes");
 	}
 	while ((f = readdir(list)))
-		if (id_is_plain(f->d_name) && sweep_one(d, f->d_name))
+		if (rundir_id_is_plain(f->d_name) && sweep_one(d, f->d_name))
 			++*ret;
 	return 0;
 }

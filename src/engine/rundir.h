@@ -10,6 +10,7 @@
 /* Held as descriptors, since a mount namespace or a renamed home must not lead elsewhere. */
 struct rundirs {
 	int top, runs, names;
+	bool for_other; /* what is made may be read, and connected to, by all whom the home's directory lets in */
 	char *path; /* of runs; owned */
 };
 
@@ -35,6 +36,23 @@ int rundir_spool(int dir, uid_t owner, int *ret, struct err *e);
 
 /* Replaces a file in one step. */
 int rundir_write(int dir, const char *name, const struct buf *text, struct err *e);
+
+/* What a record says, for a process that is not the sandbox's owner. */
+struct rundir_facts {
+	char engine[16];
+	uint64_t memory_bytes, cpu_millis;
+	uint64_t deadline_ms; /* since the epoch; 0: none */
+	pid_t owner;          /* 0: none lives */
+};
+
+/* False when there is no such sandbox, or its record can't be read. */
+bool rundir_read_facts(int runs, const char *id, struct rundir_facts *ret);
+
+/* Kills the owner of a sandbox, and waits until it is gone, KILL_MS at most; none lives: nothing to do. */
+int rundir_kill_owner(const struct rundirs *d, const char *id, struct err *e);
+
+/* Whether it has the form of an id: what a directory in runs must have to count. */
+bool rundir_id_is_plain(const char *id);
 
 /* Marks as lost what has no living owner, and removes what was marked an hour ago or longer.  *ret counts the removed. */
 int rundirs_sweep(const struct rundirs *d, unsigned *ret, struct err *e);
