@@ -184,15 +184,16 @@ static int check_socket(const struct admit *a, int fd, struct err *e)
 
 static int check_owner(const struct admit *a, int fd, struct err *e)
 {
+	const uid_t uid = a->for_other ? a->uid : geteuid();
 	struct statvfs fs;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return err_set(e, R_MOUNT_SOURCE_MISSING, errno, "look at '%s'", a->path);
-	if (st.st_uid != geteuid())
+	if (st.st_uid != uid)
 		return err_set(e, R_WORKSPACE_NOT_OWNED, 0,
 			"make '%s' writable: it belongs to uid '%u', not '%u'", a->path, st.st_uid,
-			geteuid());
+			uid);
 	if (st.st_uid == 0 && !a->allow_root_owned)
 		return err_set(e, R_WORKSPACE_ROOT_OWNED, 0,
 			"make '%s' writable: it belongs to root", a->path);
@@ -231,6 +232,19 @@ static int check_deleted(const struct admit *a, int fd, struct err *e)
 	return missing(a, e);
 }
 
+static int check(const struct admit *a, int fd, struct err *e)
+{
+	const bool directory = a->use != ADMIT_SOCKET;
+
+	if (check_deleted(a, fd, e) < 0)
+		return -1;
+	if (!table && forbidden_load(&table, e) < 0)
+		return -1;
+	if ((directory ? check_directory(a, fd, e) : check_socket(a, fd, e)) < 0)
+		return -1;
+	return a->writable && directory ? check_owner(a, fd, e) : 0;
+}
+
 int admit_open(const struct admit *a, int *ret_fd, struct err *e)
 {
 	_cleanup_close_ int fd = -1;
@@ -247,14 +261,33 @@ int admit_open(const struct admit *a, int *ret_fd, struct err *e)
 		RESOLVE_NO_MAGICLINKS);
 	if (fd < 0)
 		return missing(a, e);
-	if (check_deleted(a, fd, e) < 0)
-		return -1;
-	if (!table && forbidden_load(&table, e) < 0)
-		return -1;
-	if ((directory ? check_directory(a, fd, e) : check_socket(a, fd, e)) < 0)
-		return -1;
-	if (a->writable && directory && check_owner(a, fd, e) < 0)
+	if (check(a, fd, e) < 0)
 		return -1;
 	*ret_fd = move_fd(&fd);
 	return 0;
+}
+
+int admit_fd(const struct admit *a, int given, int *ret_fd, struct err *e)
+{
+	_cleanup_close_ int fd = -1;
+	char link[64];
+	struct stat st;
+
+	/* whatever else the descriptor could do is left behind */
+	fd = open(FMT(link, "/proc/self/fd/%d", given), O_PATH | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return missing(a, e);
+	if (a->use == ADMIT_SOCKET ? !S_ISSOCK(st.st_mode) : !S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR;
+		return missing(a, e);
+	}
+	if (check(a, fd, e) < 0)
+		return -1;
+	*ret_fd = move_fd(&fd);
+	return 0;
+}
+
+void admit_use_sockets(int fd)
+{
+	sockets_from(fd);
 }

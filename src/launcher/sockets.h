@@ -15,3 +15,6 @@ struct shown {
 
 /* *ret is the name of a socket that lies below one of the directories, the caller's to free, or NULL. */
 int sockets_below(const struct shown *v, size_t n, char **ret, struct err *e);
+
+/* Reads them from this descriptor of a /proc/net/unix, for a process that has left that network namespace; -1: from its own. */
+void sockets_from(int fd);
