@@ -118,7 +118,8 @@ static int open_map(struct sandbox *sb, int *ret, struct err *e)
 	case SPEC_CREATE:
 		break;
 	}
-	return ids_open_mapping(sb->engine->uid, sb->engine->gid, to_uid, to_gid, 1, ret, e);
+	return ids_open_mapping(s->has_caller ? s->caller_uid : sb->engine->uid,
+		s->has_caller ? s->caller_gid : sb->engine->gid, to_uid, to_gid, 1, ret, e);
 }
 
 /* For binds that ask for it. */
@@ -136,9 +137,7 @@ static int open_bind_map(struct sandbox *sb, struct err *e)
 	l->bind_map = close_fd(l->bind_map);
 	if (!sb->engine->root || !wanted)
 		return 0;
-	if (ids_open_mapping(s->has_caller ? s->caller_uid : sb->engine->uid,
-		    s->has_caller ? s->caller_gid : sb->engine->gid, layers_uid(sb, s->uid),
-		    layers_gid(sb, s->gid), 1, &l->bind_map, e) < 0)
+	if (open_map(sb, &l->bind_map, e) < 0)
 		return -1;
 	if (cow < 0 || !s->binds[cow].idmap)
 		return 0;
