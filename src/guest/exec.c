@@ -5,25 +5,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 enum {
-	MAX_SPARE = 4,
 	PUMP_ROUNDS = 4,
 	ARGS_MEMORY = WIRE_MAX_ARGS + 4096,
 };
 
-struct args {
-	size_t len;
-	bool too_large;
-	uint8_t bytes[];
-};
-
-static struct command *commands, *spare;
-static unsigned n_spare;
+static struct command *commands;
 
 static void ready(struct stream *s, unsigned slot, uint32_t events);
 static void take_end(struct stream *s);
@@ -51,52 +45,20 @@ bool exec_is_args(const struct stream *s)
 
 /* --- commands --- */
 
-static struct command *new_command(uint32_t number)
+static void link_command(struct command *c, uint32_t number)
 {
-	struct command *c = spare;
-
-	if (c) {
-		spare = c->next;
-		n_spare--;
-		memset(c, 0, offsetof(struct command, small_text));
-	} else {
-		c = map_memory(sizeof *c);
-	}
-	if (!c)
-		return NULL;
 	c->number = number;
-	for (int i = 0; i < 3; i++)
-		c->own_fd[i] = -1;
 	c->next = commands;
 	commands = c;
-	return c;
 }
 
-static void close_own(struct command *c)
-{
-	for (int i = 0; i < 3; i++) {
-		if (c->own_fd[i] >= 0)
-			close_quietly(c->own_fd[i]);
-		c->own_fd[i] = -1;
-	}
-}
-
-static void free_command(struct command *c)
+static void unlink_command(struct command *c)
 {
 	struct command **at = &commands;
 
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	args_done(c);
-	close_own(c);
-	if (n_spare == MAX_SPARE) {
-		unmap_memory(c, sizeof *c);
-		return;
-	}
-	c->next = spare;
-	spare = c;
-	n_spare++;
 }
 
 static struct command *find_command(uint32_t number)
@@ -153,77 +115,6 @@ static void not_started(struct stream *s, uint32_t error)
 	stream_answer(s, ANSWER_ENDED);
 }
 
-/* One end for us, without waiting, one for the command. */
-static long make_pipe(int *ours, int *theirs, bool we_write)
-{
-	int ends[2] = { -1, -1 };
-	long r = sys2(SYS_pipe2, ends, O_CLOEXEC);
-
-	if (r < 0)
-		return r;
-	*ours = ends[we_write];
-	*theirs = ends[!we_write];
-	return sys3(SYS_fcntl, *ours, F_SETFL, O_NONBLOCK);
-}
-
-static long make_pipes(struct stream *s, struct command *c, bool input)
-{
-	long r = make_pipe(&s->source[0], &c->own_fd[1], false);
-
-	if (r >= 0)
-		r = make_pipe(&s->source[1], &c->own_fd[2], false);
-	if (r >= 0 && input)
-		r = make_pipe(&s->sink, &c->own_fd[0], true);
-	for (int i = 0; i < 3; i++)
-		c->place.fd[i] = c->own_fd[i];
-	if (!input)
-		c->place.fd[0] = session.null;
-	return r;
-}
-
-static void set_size(int fd, uint32_t rows, uint32_t columns)
-{
-	struct winsize w = { .ws_row = (uint16_t)rows, .ws_col = (uint16_t)columns };
-
-	(void)sys3(SYS_ioctl, fd, TIOCSWINSZ, &w);
-}
-
-static long make_terminal(struct stream *s, struct command *c, const struct wire_run *m)
-{
-	const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
-	int unlock = 0;
-	long fd = sys4(SYS_openat, AT_FDCWD, "/dev/ptmx", flags | O_NONBLOCK, 0), peer;
-
-	if (fd < 0)
-		return fd;
-	s->source[0] = s->sink = (int)fd;
-	s->out[1].ended = s->out[1].eof = true;
-	peer = sys3(SYS_ioctl, fd, TIOCSPTLCK, &unlock);
-	if (peer >= 0)
-		peer = sys3(SYS_ioctl, fd, TIOCGPTPEER, flags);
-	if (peer < 0)
-		return peer;
-	if (m->rows || m->columns)
-		set_size((int)fd, m->rows, m->columns);
-	c->own_fd[0] = (int)peer;
-	for (int i = 0; i < 3; i++)
-		c->place.fd[i] = (int)peer;
-	return 0;
-}
-
-static long make_streams(struct stream *s, struct command *c, const struct wire_run *m)
-{
-	long r;
-
-	session_act_as(c->exec.uid, c->exec.gid);
-	if (m->flags & WIRE_RUN_TERMINAL)
-		r = make_terminal(s, c, m);
-	else
-		r = make_pipes(s, c, m->flags & WIRE_RUN_STDIN);
-	session_act_as(session.uid, session.gid);
-	return r;
-}
-
 static void set_timer(void)
 {
 	uint64_t first = 0;
@@ -235,35 +126,27 @@ static void set_timer(void)
 	session_set_timer(first);
 }
 
-static uint32_t start(struct stream *s, struct command *c, const struct wire_run *m)
+static uint64_t now_ns(void)
 {
-	const struct args *a = s->memory;
-	uint32_t error;
-	long r;
+	struct {
+		int64_t sec, nsec;
+	} t = { 0, 0 };
 
-	if (a && a->too_large)
-		return E2BIG;
-	c->exec =
-		(struct wire_exec){ .uid = m->uid == (uint32_t)WIRE_SAME_ID ? session.uid : m->uid,
-			.gid = m->gid == (uint32_t)WIRE_SAME_ID ? session.gid : m->gid,
-			.flags = m->flags & WIRE_RUN_TERMINAL ? WIRE_EXEC_TERMINAL : 0 };
-	error = args_build(c, a ? a->bytes : NULL, a ? a->len : 0, m->rest, m->rest_len);
-	if (error)
-		return error;
-	c->place.dir = c->text.dir;
-	c->place.umask = session.umask;
-	c->place.pid = &c->pid;
-	r = make_streams(s, c, m);
-	if (r < 0)
-		return (uint32_t)-r;
-	r = guest_clone(c->runner_stack + sizeof c->runner_stack, CLONE_VM | CLONE_FILES | SIGCHLD,
-		runner_main, c);
-	if (r < 0)
-		return (uint32_t)-r;
-	c->runner = (int)r;
-	c->running = true;
+	(void)sys2(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.sec * 1000000000 + (uint64_t)t.nsec;
+}
+
+static void started(struct stream *s, struct command *c, const struct wire_run *m)
+{
+	link_command(c, s->number);
+	s->command = c;
+	c->running = c->starting = true;
 	session.starting++;
-	return 0;
+	c->look_at = now_ns() + LOOK_NS;
+	if (m->timeout_ms) {
+		c->deadline_ms = boottime_ms() + m->timeout_ms;
+		set_timer();
+	}
 }
 
 bool exec_run(const struct wire_frame *f)
@@ -280,27 +163,16 @@ bool exec_run(const struct wire_frame *f)
 		return true;
 	}
 	s->ops = &command_ops;
-	c = new_command(f->stream);
-	if (!c) {
-		not_started(s, ENOMEM);
-		return true;
-	}
-	error = start(s, c, &m);
+	error = launch(s, &m, s->memory, &c);
 	if (s->memory) {
 		unmap_memory(s->memory, s->memory_size);
 		s->memory = NULL;
 	}
-	if (error) {
-		free_command(c);
-		not_started(s, error);
+	if (!error) {
+		started(s, c, &m);
 		return true;
 	}
-	s->command = c;
-	if (m.timeout_ms) {
-		c->deadline_ms = boottime_ms() + m.timeout_ms;
-		set_timer();
-	}
-	stream_watch(s);
+	not_started(s, error);
 	return true;
 }
 
@@ -450,7 +322,7 @@ bool exec_resize(const struct wire_frame *f)
 	if (!wire_get_resize(f, &m))
 		return false;
 	if (s && exec_is_command(s) && s->source[0] >= 0 && s->sink == s->source[0])
-		set_size(s->sink, m.rows, m.columns);
+		launch_set_size(s->sink, m.rows, m.columns);
 	return true;
 }
 
@@ -463,6 +335,12 @@ static void close_command(struct stream *s)
 	s->command = NULL;
 	if (c && !c->ended)
 		doom(c);
+}
+
+static void looked(struct command *c)
+{
+	session.starting -= c->starting;
+	c->starting = false;
 }
 
 /* How much of a lane must go out before the command's end is told: what it had written, not what its children add. */
@@ -485,6 +363,7 @@ static void command_ended(struct command *c, int status, uint32_t left)
 	bool by_signal = status & 0x7f;
 
 	c->ended = true;
+	looked(c);
 	if (c->deadline_ms)
 		set_timer();
 	if (!s)
@@ -503,28 +382,72 @@ static void command_began(struct command *c)
 {
 	struct stream *s = stream_of(c);
 
-	if (!c->wake)
-		session.starting--;
+	c->began = true;
 	args_done(c);
 	if (!s)
 		return;
 	s->value_begun = (uint32_t)c->pid;
-	s->has |= ANSWER_BEGUN;
-	s->owes |= ANSWER_BEGUN;
-	stream_touch(s, false);
+	stream_answer(s, ANSWER_BEGUN);
+}
+
+static bool has_executed(const struct command *c)
+{
+	return !__atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE) && !c->start.error;
 }
 
 static void take_news(struct command *c)
 {
-	uint32_t news = __atomic_load_n(&c->said, __ATOMIC_ACQUIRE) & ~c->heard;
+	const bool over = __atomic_load_n(&c->over, __ATOMIC_ACQUIRE);
 
-	c->heard |= news;
-	if (news & SAID_STARTED)
+	if (!c->began && has_executed(c))
 		command_began(c);
-	if (news & SAID_ENDED)
+	if (over && !c->ended)
 		command_ended(c, c->status, c->left);
 	if (c->asking && !__atomic_load_n(&c->ask, __ATOMIC_ACQUIRE))
 		answered(c);
+}
+
+static void retire(struct command *c, bool runner_lives)
+{
+	struct stream *s = stream_of(c);
+
+	if (s)
+		s->command = NULL;
+	unlink_command(c);
+	if (runner_lives)
+		launch_rest(c);
+	else
+		launch_free(c);
+}
+
+/* The runner has nothing left to do: after the command's end and that of all its children, or, when somebody killed the
+ * runner, before. */
+static void runner_done(struct command *c, bool runner_lives)
+{
+	struct stream *s;
+
+	take_news(c);
+	launch_find_child(c);
+	looked(c);
+	c->running = false;
+	launch_close_own(c);
+	if (!c->began && !c->error && c->pid) {
+		command_began(c);
+	} else if (!c->began) {
+		s = stream_of(c);
+		if (s)
+			not_started(s, c->error ? c->error : EINTR);
+		c->ended = true;
+	}
+	c->orphan = !c->ended;
+	s = c->orphan ? stream_of(c) : NULL;
+	if (s)
+		stream_watch(s);
+	answer_all(c);
+	if (c->orphan && (c->timed_out || c->doomed))
+		(void)sys2(SYS_kill, -c->pid, SIGKILL);
+	if (!c->orphan)
+		retire(c, runner_lives);
 }
 
 void exec_notified(void)
@@ -534,75 +457,49 @@ void exec_notified(void)
 	(void)sys3(SYS_read, session.notify, &count, sizeof count);
 	for (struct command *c = commands, *next; c; c = next) {
 		next = c->next;
-		take_news(c);
+		if (__atomic_load_n(&c->idle, __ATOMIC_ACQUIRE))
+			runner_done(c, true);
+		else
+			take_news(c);
 	}
+	launch_notified();
 }
 
-/* A short command's start is told together with its end: no need to be woken for it. */
-void exec_look(bool timed_out)
+/* A short command's start is told together with its end, and its output is read then: no need to be woken for either.  What
+ * runs on is another matter. */
+void exec_look(void)
 {
+	const uint64_t now = now_ns();
+
 	for (struct command *c = commands; c && session.starting; c = c->next) {
-		if (c->heard & SAID_STARTED || c->wake || !c->running)
+		struct stream *s;
+
+		if (!c->starting || now < c->look_at)
 			continue;
-		take_news(c);
-		if (c->heard & SAID_STARTED || !timed_out)
-			continue;
+		looked(c);
 		__atomic_store_n(&c->wake, true, __ATOMIC_SEQ_CST);
-		session.starting--;
+		(void)sys2(SYS_kill, c->runner, SIGUSR1);
 		take_news(c);
-	}
-}
-
-static void retire(struct command *c)
-{
-	struct stream *s = stream_of(c);
-
-	if (s)
-		s->command = NULL;
-	free_command(c);
-}
-
-/* The runner's end: after the command's and all its children's, or, when somebody killed it, before. */
-static void runner_ended(struct command *c)
-{
-	struct stream *s;
-
-	take_news(c);
-	c->running = false;
-	close_own(c);
-	if (!(c->heard & SAID_STARTED) && !c->error && c->pid) {
-		c->heard |= SAID_STARTED;
-		command_began(c);
-	} else if (!(c->heard & SAID_STARTED)) {
 		s = stream_of(c);
 		if (s)
-			not_started(s, c->error ? c->error : EINTR);
-		c->ended = true;
-		if (!c->wake)
-			session.starting--;
+			stream_watch(s);
 	}
-	c->orphan = !c->ended;
-	answer_all(c);
-	if (c->orphan && (c->timed_out || c->doomed))
-		(void)sys2(SYS_kill, -c->pid, SIGKILL);
-	if (!c->orphan)
-		retire(c);
 }
 
 bool exec_reaped(int pid, int status)
 {
 	for (struct command *c = commands; c; c = c->next) {
 		if (c->running && c->runner == pid) {
-			runner_ended(c);
+			runner_done(c, false);
 			return true;
 		}
 		if (c->orphan && c->pid == pid) {
 			command_ended(c, status, 0);
-			retire(c);
+			retire(c, false);
 			return true;
 		}
 	}
-	return false;
+	return launch_reaped(pid);
 }
 
 static void time_out(struct command *c)

@@ -1,4 +1,4 @@
-/* A command: what the guest and the command's runner share.  Internal to exec.c, args.c, runner.c and tree.c.
+/* A command: what the guest and the command's runner share.  Internal to exec.c, launch.c, args.c, runner.c and tree.c.
  *
  * The runner is a process with the guest's memory and descriptors (clone with CLONE_VM, CLONE_FILES): it costs no copy, and it
  * can be what the guest can't: one command's subreaper.  Whatever both sides touch is atomic. */
@@ -12,9 +12,16 @@ enum {
 	ASK_TREE = 0x100, /* beside a signal's number */
 };
 
-enum said {
-	SAID_STARTED = 1,
-	SAID_ENDED = 2,
+enum word {
+	WORD_NEXT = 1, /* start what stands in the command now */
+	WORD_LEAVE,
+};
+
+/* Arguments that came before a RUN. */
+struct args {
+	size_t len;
+	bool too_large;
+	uint8_t bytes[];
 };
 
 struct command_text {
@@ -30,10 +37,13 @@ struct command {
 	struct wire_exec exec;
 	struct command_text text;
 	struct guest_place place;
+	struct guest_start start;
+	int source[2]; /* of one that is prepared: what its stream will read; -1: none */
 	int own_fd[3]; /* to be closed when the command has them; -1: none */
 
 	/* the runner tells: */
-	uint32_t said; /* enum said; what goes with it is written before */
+	bool over; /* the command ended; what goes with it is written before */
+	bool idle; /* and so did all that it left, or it did not start: the runner waits for a word */
 	int pid;
 	uint32_t error;  /* not started */
 	int status;      /* of wait4 */
@@ -43,10 +53,14 @@ struct command {
 	/* the guest asks: */
 	uint32_t ask; /* a signal, or ASK_TREE and a signal */
 
-	bool wake; /* a word when the command has started */
+	uint32_t word; /* to a runner that is idle */
+
+	bool wake; /* it is no short command: a word when it has started */
 
 	/* the guest's own: */
-	uint32_t heard;
+	uint64_t look_at; /* ns: when `wake` is due */
+	bool starting;    /* counted in session.starting */
+	bool began;       /* noted by the guest */
 	int runner;
 	bool running; /* the runner was not reaped yet */
 	bool orphan; /* the runner died before its command: the guest is the command's parent now */
@@ -67,6 +81,23 @@ struct command {
 uint32_t args_build(
 	struct command *c, const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len);
 void args_done(struct command *c);
+
+/* --- launch.c: the processes of commands --- */
+
+/* Starts what m asks for as the command of a stream; a: the arguments that came before, or NULL.  0, or an errno and no
+ * command. */
+uint32_t launch(
+	struct stream *s, const struct wire_run *m, const struct args *a, struct command **ret);
+/* Of a command that no stream and no list knows any more: frees it; keeps its idle runner for the next one. */
+void launch_free(struct command *c);
+void launch_rest(struct command *c);
+/* What happened to runners that have no command. */
+void launch_notified(void);
+bool launch_reaped(int pid);
+/* The child of a runner that was killed before it told its number. */
+void launch_find_child(struct command *c);
+void launch_close_own(struct command *c);
+void launch_set_size(int fd, uint32_t rows, uint32_t columns);
 
 /* The runner's main function: the stack is its own. */
 void runner_main(void *command);

@@ -36,12 +36,22 @@ struct guest_place {
 	uint32_t umask;
 	int *pid; /* written by the child before all else: whoever waits for it may be killed */
 };
-/* As guest_spawn, onto a stack of the caller's. */
-long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, char **env,
-	const struct guest_place *place);
 
-/* clone(flags) onto a new stack, where fn(arg) is called and must not return.  Returns in the parent only. */
-long guest_clone(void *stack_end, long flags, void (*fn)(void *), void *arg);
+/* A start that nobody waits for.  It lives until `tid` is 0. */
+struct guest_start {
+	const struct wire_exec *exec;
+	char **argv, **env;              /* these and place->dir are read when `go` is not 0 */
+	const struct guest_place *place; /* NULL: all is as the guest has it */
+	uint32_t go;                     /* a futex: the child prepares itself and waits for it */
+	int tid; /* the child's; the kernel clears it (and wakes a futex) when it has executed the command or ended */
+	long error; /* -errno of what failed, written before that */
+};
+/* Returns the child's pid or -errno.  Set s->tid to -1 before. */
+long guest_begin(void *stack_end, struct guest_start *s);
+
+/* clone(flags) onto a new stack, where fn(arg) is called and must not return.  Returns in the parent only.  tid: for
+ * CLONE_PARENT_SETTID and CLONE_CHILD_CLEARTID. */
+long guest_clone(void *stack_end, long flags, void (*fn)(void *), void *arg, int *tid);
 
 /* The relay.  relay_open listens (0 or -errno); relay_poll fills at most RELAY_MAX_POLL entries and says how many;
  * relay_serve acts on them.  relay_waiting: a connection to the socket waits for room and wants a call within 50 ms. */

@@ -1,28 +1,22 @@
 /* Owns one command from its start to the end of its last process: the runner, a process between the guest and the command.
  * Started by exec.c.  It tells of the command's end at once and then stays, as the subreaper of all that the command left,
- * so that they can be found, counted and killed.  It shares the guest's memory: it touches its own command and stack, and no
+ * so that they can be found, counted and killed.  When nothing is left it may be used for another one (launch.c).  It shares the guest's memory: it touches its own command and stack, and no
  * table of the guest. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "guest/exec.h"
 
-enum { YOUNG_NS = 300000 };
+static const uint64_t wanted = 1ull << (SIGCHLD - 1) | 1ull << (SIGUSR1 - 1);
 
-static uint64_t bit(int sig)
-{
-	return 1ull << (sig - 1);
-}
-
-static void tell(struct command *c, uint32_t what)
+static void tell(void)
 {
 	uint64_t one = 1;
 
-	if (what)
-		(void)__atomic_fetch_or(&c->said, what, __ATOMIC_RELEASE);
 	(void)sys3(SYS_write, session.notify, &one, sizeof one);
 }
 
@@ -64,26 +58,35 @@ static void offer_to_oom_killer(int pid)
 	close_quietly((int)fd);
 }
 
+/* A runner that can't start anything is of no more use. */
 static void start(struct command *c)
 {
-	long r = guest_spawn_at(c->child_stack + sizeof c->child_stack, &c->exec, c->text.argv,
-		c->text.env, &c->place);
+	long r = guest_begin(c->child_stack + sizeof c->child_stack, &c->start);
 
-	for (int i = 0; i < 3; i++) {
-		int fd = __atomic_exchange_n(&c->own_fd[i], -1, __ATOMIC_RELAXED);
-
-		if (fd >= 0)
-			close_quietly(fd);
-	}
+	launch_close_own(c);
 	if (r < 0) {
 		c->error = (uint32_t)-r;
 		sys_exit(0);
 	}
 	c->pid = (int)r;
-	/* the guest looks by itself soon after it started us, and asks to be woken only then */
-	(void)__atomic_fetch_or(&c->said, SAID_STARTED, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&c->wake, __ATOMIC_SEQ_CST))
-		tell(c, 0);
+}
+
+/* Not private: that is how the kernel wakes it. */
+static void wait_for_exec(struct command *c)
+{
+	int tid;
+
+	while ((tid = __atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE)) != 0)
+		(void)sys4(SYS_futex, &c->start.tid, FUTEX_WAIT, tid, 0);
+}
+
+/* What a short command needs not. */
+static void grow_up(struct command *c)
+{
+	wait_for_exec(c);
+	tell();
+	if (!c->gone)
+		offer_to_oom_killer(c->pid);
 }
 
 static void serve_ask(struct command *c)
@@ -95,6 +98,9 @@ static void serve_ask(struct command *c)
 	if (!ask)
 		return;
 	c->answer = 0;
+	/* before it may be in no group of its own */
+	if (!(ask & ASK_TREE))
+		wait_for_exec(c);
 	if (ask & ASK_TREE)
 		c->answer = tree_signal((int)sys0(SYS_getpid), sig, reap, c);
 	else if (!c->gone)
@@ -104,36 +110,49 @@ static void serve_ask(struct command *c)
 	if (r < 0)
 		c->answer = (uint32_t)-r;
 	__atomic_store_n(&c->ask, 0, __ATOMIC_RELEASE);
-	tell(c, 0);
+	tell();
 }
 
-void runner_main(void *arg)
+/* From its start to the end of the last process that it left. */
+static void run(struct command *c)
 {
-	const uint64_t mask = bit(SIGCHLD) | bit(SIGUSR1);
-	const struct {
-		int64_t sec, nsec;
-	} young = { 0, YOUNG_NS };
-	struct command *c = arg;
-	bool told = false, offered = false;
-	long r;
+	bool told = false, grown = false;
 
-	guest_arm_parent_death();
-	(void)sys5(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	start(c);
 	while (reap_all(c)) {
 		if (c->gone && !told) {
 			c->left = tree_count((int)sys0(SYS_getpid));
-			tell(c, SAID_ENDED);
+			__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
+			tell();
 			told = true;
 		}
+		if (!grown && __atomic_load_n(&c->wake, __ATOMIC_ACQUIRE)) {
+			grown = true;
+			grow_up(c);
+		}
 		serve_ask(c);
-		r = sys4(SYS_rt_sigtimedwait, &mask, 0, offered ? NULL : &young, sizeof mask);
-		if (r == -EAGAIN && !c->gone)
-			offer_to_oom_killer(c->pid);
-		offered = offered || r == -EAGAIN;
+		(void)sys4(SYS_rt_sigtimedwait, &wanted, 0, 0, sizeof wanted);
 	}
-	/* the guest hears of it by the end of this process: one message less on the way of a short command */
-	if (!told)
-		(void)__atomic_fetch_or(&c->said, SAID_ENDED, __ATOMIC_RELEASE);
+	if (c->start.error < 0)
+		c->error = (uint32_t)-c->start.error;
+	else
+		__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->idle, true, __ATOMIC_RELEASE);
+	tell();
+}
+
+void runner_main(void *arg)
+{
+	struct command *c = arg;
+	uint32_t word;
+
+	guest_arm_parent_death();
+	(void)sys5(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	do {
+		run(c);
+		/* from `idle` on the command is the guest's alone, but for this */
+		while (!(word = __atomic_exchange_n(&c->word, 0, __ATOMIC_ACQUIRE)))
+			(void)sys4(SYS_rt_sigtimedwait, &wanted, 0, 0, sizeof wanted);
+	} while (word == WORD_NEXT);
 	sys_exit(0);
 }

@@ -25,7 +25,7 @@
 enum {
 	FD_CONTROL = WIRE_CONTROL_FD,
 	MAX_EVENTS = 64,
-	/* how long an end of output or a start may wait for more to be sent with it */
+	/* how long an end of output may wait for more to be sent with it */
 	LAZY_NS = 300000,
 	LAZY_TURNS = 8,
 	RELAY_RETRY_MS = 50,
@@ -396,7 +396,7 @@ static int wait_with_relay(struct epoll_event *events, int64_t ns)
 
 static int wait_for_events(struct epoll_event *events, bool busy)
 {
-	int64_t ns = busy ? 0 : session.lazy || session.starting ? LAZY_NS : -1;
+	int64_t ns = busy ? 0 : session.lazy ? LAZY_NS : session.starting ? LOOK_NS : -1;
 
 	return g.relaying ? wait_with_relay(events, ns) : wait_ns(events, ns);
 }
@@ -412,7 +412,7 @@ static void loop(void)
 		for (int i = 0; i < n; i++)
 			serve_event(&events[i]);
 		if (session.starting)
-			exec_look(n <= 0);
+			exec_look();
 		if (link_wants_turn())
 			link_ready(0);
 		busy = streams_work();
@@ -420,6 +420,7 @@ static void loop(void)
 			g.lazy_turns = 0;
 			link_flush();
 		}
+		exec_prepare();
 		busy = busy || link_wants_turn();
 		if (!busy)
 			link_rest();

@@ -19,6 +19,7 @@ enum {
 	STEP_ENTRIES = 64,
 	NOTE_MAX = 512,
 	ACK_EVERY = 64 << 10,
+	LOOK_NS = 2000000, /* a command that ran this long is no short one */
 };
 
 /* --- rings: WIRE_WINDOW bytes, mapped at the first use, given back when empty --- */
@@ -219,7 +220,8 @@ bool exec_run(const struct wire_frame *f);
 bool exec_kill(const struct wire_frame *f);
 bool exec_resize(const struct wire_frame *f);
 void exec_notified(void);
-void exec_look(bool timed_out);
+void exec_look(void); /* at commands that have run for a while */
+void exec_prepare(void);
 void exec_timer(void);
 bool exec_reaped(int pid, int status); /* a child of the guest died: was it of a command? */
 bool exec_is_command(const struct stream *s);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
@@ -102,13 +103,6 @@ static long drop_rights(const struct wire_exec *exec)
 	return sys2(SYS_capset, &head, keep);
 }
 
-struct start {
-	const struct wire_exec *exec;
-	char **argv, **env;
-	const struct guest_place *place; /* NULL: all is as the guest has it */
-	long error; /* written by the child, which shares our memory until it has executed the command */
-};
-
 static long take_streams(const int fd[3])
 {
 	long r = 0;
@@ -136,9 +130,9 @@ static long enter(const char *dir)
 	return r == -ENOENT ? -ENOTDIR : r;
 }
 
-static long become(const struct start *s)
+/* All that is the same for whatever comes. */
+static long prepare(const struct guest_start *s)
 {
-	uint64_t none = 0;
 	long r;
 
 	/* a session is for whoever has a terminal, or is alone; for others a group will do, at a tenth of the time */
@@ -160,10 +154,29 @@ static long become(const struct start *s)
 		if (r < 0)
 			return r;
 	}
+	(void)sys3(SYS_close_range, 3, ~0u, s->place ? 0 : CLOSE_RANGE_CLOEXEC);
+	return 0;
+}
+
+/* While it waits it has the guest's ids: the workload can't reach it where the two differ. */
+static void wait_for_go(struct guest_start *s)
+{
+	while (!__atomic_load_n(&s->go, __ATOMIC_ACQUIRE))
+		(void)sys4(SYS_futex, &s->go, FUTEX_WAIT_PRIVATE, 0, 0);
+}
+
+static long become(struct guest_start *s)
+{
+	uint64_t none = 0;
+	long r = prepare(s);
+
+	if (r < 0)
+		return r;
+	if (s->place)
+		wait_for_go(s);
 	r = drop_rights(s->exec);
 	if (r < 0)
 		return r;
-	(void)sys3(SYS_close_range, 3, ~0u, s->place ? 0 : CLOSE_RANGE_CLOEXEC);
 	if (s->place && (r = enter(s->place->dir)) < 0)
 		return r;
 	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
@@ -172,7 +185,7 @@ static long become(const struct start *s)
 
 static void child(void *arg)
 {
-	struct start *s = arg;
+	struct guest_start *s = arg;
 
 	s->error = become(s);
 	sys_exit(127);
@@ -189,8 +202,8 @@ __asm__(".text\n"
 	"	lea -16(%rdi),%rax\n"
 	"	mov %rsi,%rdi\n"
 	"	mov %rax,%rsi\n"
-	"	xor %edx,%edx\n"
-	"	xor %r10d,%r10d\n"
+	"	mov %r8,%rdx\n"
+	"	mov %r8,%r10\n"
 	"	xor %r8d,%r8d\n"
 	"	mov $56,%eax\n" /* SYS_clone */
 	"	syscall\n"
@@ -203,12 +216,19 @@ __asm__(".text\n"
 	"	call *%rax\n"
 	"	hlt\n");
 
-/* As vfork, without a copy of page tables to make and to throw away at once, and without sharing a stack frame. */
-long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, char **env,
-	const struct guest_place *place)
+/* Without a copy of page tables to make and to throw away at once, and without sharing a stack frame. */
+long guest_begin(void *stack_end, struct guest_start *s)
 {
-	struct start s = { .exec = exec, .argv = argv, .env = env, .place = place, .error = 0 };
-	long pid = guest_clone(stack_end, CLONE_VM | CLONE_VFORK | SIGCHLD, child, &s);
+	return guest_clone(stack_end,
+		CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, child, s, &s->tid);
+}
+
+long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
+{
+	static char stack[GUEST_CHILD_STACK] __attribute__((aligned(16)));
+	struct guest_start s = { .exec = exec, .argv = argv, .env = env };
+	long pid = guest_clone(
+		stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, child, &s, NULL);
 
 	/* the child is another program by now, or it has failed and said so */
 	__asm__ volatile("" : : : "memory");
@@ -217,11 +237,4 @@ long guest_spawn_at(void *stack_end, const struct wire_exec *exec, char **argv, 
 		return s.error;
 	}
 	return pid;
-}
-
-long guest_spawn(const struct wire_exec *exec, char **argv, char **env)
-{
-	static char stack[GUEST_CHILD_STACK] __attribute__((aligned(16)));
-
-	return guest_spawn_at(stack + sizeof stack, exec, argv, env, NULL);
 }
