@@ -581,6 +581,53 @@ static void a_killed_runner_loses_nothing(void **state)
 	play_check_alive(&p, 6);
 }
 
+/* Where it has the workload's uid. */
+static void what_is_prepared_may_be_killed(void **state)
+{
+	static const char *const signals[] = { "STOP", "KILL" };
+	uint32_t n = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++, n += 3) {
+		const struct seen *s;
+		char script[512];
+
+		play_shell(&p, n, 0, "exit 0");
+		assert_exit(play_until_ended(&p, n), 0);
+		/* with input: not the one that is prepared */
+		play_shell(&p, n + 1, WIRE_RUN_STDIN,
+			FMT(script,
+				"for d in /proc/[0-9]*; do p=${d#/proc/}; read -r n <$d/comm; "
+				"test $n != bailey-guest || test $p = 1 || test $p = $PPID || "
+				"! kill -%s $p || echo hit; done",
+				signals[i % 2]));
+		s = play_until_ended(&p, n + 1);
+		assert_exit(s, 0);
+		/* or two: its process may not be there yet, or go with the runner */
+		assert_memory_equal(play_text(s, 0), "hit\n", 4);
+		play_shell(&p, n + 2, 0, "echo fine; exit 3");
+		s = play_until_ended(&p, n + 2);
+		assert_exit(s, 3);
+		assert_string_equal(play_text(s, 0), "fine\n");
+	}
+	play_check_alive(&p, n);
+}
+
+/* Its runner and its process are there before the command is known. */
+static void what_is_prepared_holds_nothing(void **state)
+{
+	const struct seen *s;
+
+	(void)state;
+	play_shell(&p, 1, 0, "cd /; umask 077; export A=1; exec 5</dev/null; exit 0");
+	assert_exit(play_until_ended(&p, 1), 0);
+	play_shell(&p, 2, 0,
+		"umask; echo $A; test $PWD = / && echo moved; ls /proc/self/fd | wc -w; read x || echo no");
+	s = play_until_ended(&p, 2);
+	assert_exit(s, 0);
+	assert_string_equal(play_text(s, 0), "0022\n\n4\nno\n");
+}
+
 static void many_commands_run_at_once(void **state)
 {
 	(void)state;
@@ -647,6 +694,8 @@ int main(int argc, char **argv)
 		WITH(a_fork_bomb_ends_when_the_process_limit_is_full, start),
 		WITH(a_full_process_limit_is_told, start_alone),
 		WITH(a_killed_runner_loses_nothing, start_as_user),
+		WITH(what_is_prepared_may_be_killed, start_as_user),
+		WITH(what_is_prepared_holds_nothing, start),
 		WITH(many_commands_run_at_once, start),
 		WITH(a_full_table_is_told, start),
 	};
