@@ -39,6 +39,9 @@ int err_set(struct err *e, enum reason r, int sys_errno, const char *fmt, ...)
 		text = NULL;
 	va_end(ap);
 	err_done(e);
+	/* what can't be written for want of room is another's to mend */
+	if (r == R_STATE_UNWRITABLE && (sys_errno == ENOSPC || sys_errno == EDQUOT))
+		r = R_DISK_FULL;
 	e->reason = r;
 	e->sys_errno = sys_errno;
 	if (!text)

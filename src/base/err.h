@@ -32,7 +32,7 @@ struct err {
 void err_done(struct err *e);
 #define _cleanup_err_ _cleanup_(err_done)
 
-/* Sets *e and returns -1.  sys_errno 0 means no errno stands behind the failure; otherwise strerror is appended. */
+/* Sets *e and returns -1; R_STATE_UNWRITABLE for want of room (ENOSPC, EDQUOT) becomes R_DISK_FULL.  sys_errno 0 means no errno stands behind the failure; otherwise strerror is appended. */
 int err_set(struct err *e, enum reason r, int sys_errno, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

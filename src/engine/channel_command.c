@@ -503,8 +503,12 @@ static bool starter_is_behind(const struct command *k)
 	const struct spool_segment *newest = &k->output.segments[k->output.current];
 	const struct spool_segment *other = &k->output.segments[!k->output.current];
 
-	return k->starter && newest->fd >= 0 && other->fd >= 0 &&
-		k->starter->cursor.seq != newest->seq;
+	if (!k->starter || newest->fd < 0 || other->fd < 0)
+		return false;
+	if (k->starter->cursor.seq != newest->seq)
+		return true;
+	/* the disk is full: the one in memory has to be read before it is begun anew */
+	return newest->memory && !other->memory && k->starter->cursor.at < newest->size;
 }
 
 void command_grant(struct channel *c, struct command *k)

@@ -216,8 +216,35 @@ bool output_full(const struct spool *s, const struct spool_output *o)
 	return g->fd >= 0 && g->size >= segment_max(s, g);
 }
 
+/* The newest segment, off a disk that is full, where neither segment may be dropped: both are being read. */
+static int move_to_memory(struct spool *s, struct spool_output *o)
+{
+	struct spool_segment *g = newest(o);
+	int fd = memfd_create("output", MFD_CLOEXEC);
+	char part[16 << 10], name[16];
+
+	for (uint64_t at = 0; fd >= 0 && at < g->size;) {
+		const uint64_t left = g->size - at;
+		ssize_t n = pread(
+			g->fd, part, left < sizeof part ? (size_t)left : sizeof part, (off_t)at);
+
+		if (n <= 0 || pwrite(fd, part, (size_t)n, (off_t)at) != n)
+			fd = close_fd(fd);
+		else
+			at += (uint64_t)n;
+	}
+	if (fd < 0)
+		return -1;
+	(void)unlinkat(s->dir, segment_name(name, o, o->current), 0);
+	s->kept -= g->size < s->kept ? g->size : s->kept;
+	(void)close_fd(g->fd);
+	g->fd = fd;
+	g->memory = true;
+	return 0;
+}
+
 /* Room for another record: a new segment if need be.  Where the disk is full one in memory follows the last that is on disk,
- * and is begun anew by itself, so that the part on disk stays. */
+ * and is begun anew by itself, so that the part on disk stays; where no part is on disk there are two in memory. */
 static bool make_room(struct spool *s, struct spool_output *o, bool may_rotate)
 {
 	struct spool_segment *g = newest(o);
@@ -230,8 +257,10 @@ static bool make_room(struct spool *s, struct spool_output *o, bool may_rotate)
 			begin_segment(s, o, o->current, seq, true) == 0;
 	if (other(o)->fd >= 0 && !may_rotate)
 		return true;
-	if (g->memory)
+	if (g->memory && other(o)->fd >= 0 && !other(o)->memory)
 		return begin_segment(s, o, o->current, seq, true) == 0;
+	if (g->memory)
+		return begin_segment(s, o, !o->current, seq, true) == 0;
 	return begin_segment(s, o, !o->current, seq, false) == 0 ||
 		begin_segment(s, o, !o->current, seq, true) == 0;
 }
@@ -278,8 +307,9 @@ void output_append(struct spool *s, struct spool_output *o, unsigned lane, const
 		const bool first = newest(o)->size == SPOOL_HEAD;
 		const unsigned i = first ? o->current : !o->current;
 
-		if ((other(o)->fd < 0 || may_rotate || first) &&
-			begin_segment(s, o, i, newest(o)->seq + 1, true) == 0)
+		if (other(o)->fd < 0 || may_rotate || first
+				? begin_segment(s, o, i, newest(o)->seq + 1, true) == 0
+				: move_to_memory(s, o) == 0)
 			(void)write_record(s, newest(o), lane, p, n);
 	}
 	o->total[lane] += n;
@@ -471,7 +501,10 @@ static const struct spool_segment *find_place(const struct spool_output *o, stru
 
 	if (!g) {
 		g = oldest(o);
-		if (!g || (c->seq != UINT32_MAX && g->seq < c->seq))
+		/* the older one was read, and what followed it is gone */
+		if (g && c->seq != UINT32_MAX && g->seq < c->seq)
+			g = last->seq > c->seq ? last : NULL;
+		if (!g)
 			return NULL;
 		move_to(c, g);
 	}

@@ -340,6 +340,110 @@ static void test_full_disk(void **state)
 	close_box(&b);
 }
 
+static void check_all_of(const struct box *b, uint64_t want)
+{
+	static uint8_t buf[BUF];
+	struct spool_cursor c;
+	const uint8_t *p;
+	uint64_t got = 0;
+	unsigned lane;
+	size_t n, left;
+
+	cursor_begin(&b->o, &c);
+	while ((n = cursor_read(&b->o, &c, buf, sizeof buf))) {
+		size_t at = 0;
+
+		while (record_next(&c, buf, n, &at, &lane, &p, &left)) {
+			got += left;
+			cursor_used(&c, left, 0);
+		}
+	}
+	assert_int_equal(got, want);
+	assert_int_equal(c.dropped, 0);
+}
+
+static void append(struct box *b, unsigned times, bool may_rotate)
+{
+	static const uint8_t data[1000];
+
+	while (times--)
+		output_append(&b->s, &b->o, 0, data, sizeof data, may_rotate);
+}
+
+/* The disk gets full while both segments are being read: the newest goes on in memory. */
+static void test_full_disk_while_somebody_reads(void **state)
+{
+	struct spool_segment *newest;
+	struct box b;
+	char name[16];
+	int fd;
+
+	(void)state;
+	open_box(&b, SPOOL_MIN);
+	append(&b, 60, false);
+	newest = &b.o.segments[b.o.current];
+	assert_true(b.o.segments[!b.o.current].fd >= 0 && newest->fd >= 0);
+	/* as good as a full disk: a descriptor that can't be written to */
+	fd = openat(b.fd, FMT(name, "7.%u", b.o.current), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && dup3(fd, newest->fd, O_CLOEXEC) >= 0);
+	(void)close(fd);
+	append(&b, 100, false);
+	assert_true(output_in_memory(&b.o));
+	assert_false(b.o.segments[!b.o.current].memory);
+	assert_int_equal(faccessat(b.fd, name, F_OK, 0), -1);
+	assert_int_equal(output_pos(&b.o), 160000);
+	assert_int_equal(output_dropped(&b.o), 0);
+	check_all_of(&b, 160000);
+	close_box(&b);
+}
+
+/* No room from the beginning: two segments in memory take turns, and a reader finds its way from one to the other. */
+static void test_no_disk_at_all(void **state)
+{
+	struct spool_cursor c;
+	struct box b;
+
+	(void)state;
+	open_box(&b, 1 << 20);
+	b.s.dir = -1;
+	append(&b, 1, true);
+	cursor_begin(&b.o, &c);
+	while (!output_full(&b.s, &b.o))
+		append(&b, 1, true);
+	append(&b, 1, true);
+	assert_true(b.o.segments[0].memory && b.o.segments[1].memory);
+	assert_int_equal(output_dropped(&b.o), 0);
+	check_all_of(&b, output_pos(&b.o));
+	append(&b, 600, true);
+	assert_true(output_dropped(&b.o) > 0);
+	b.s.dir = b.fd;
+	close_box(&b);
+}
+
+/* A reader that had read the part on disk, and part of what followed in memory and is gone. */
+static void test_reader_behind_what_is_gone(void **state)
+{
+	static uint8_t buf[BUF];
+	struct spool_cursor c;
+	struct box b;
+	size_t n;
+
+	(void)state;
+	open_box(&b, SPOOL_MIN);
+	append(&b, 33, true);
+	b.s.dir = -1;
+	append(&b, 1, true);
+	assert_true(output_in_memory(&b.o));
+	cursor_skip(&b.o, &c);
+	c.dropped = 0;
+	append(&b, 100, true);
+	n = cursor_read(&b.o, &c, buf, sizeof buf);
+	assert_true(n > 0 && c.seq == b.o.segments[b.o.current].seq);
+	assert_true(c.dropped > 0);
+	b.s.dir = b.fd;
+	close_box(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +455,9 @@ int main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_index),
 		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_full_disk_while_somebody_reads),
+		cmocka_unit_test(test_no_disk_at_all),
+		cmocka_unit_test(test_reader_behind_what_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
