@@ -597,9 +597,9 @@ static void what_is_prepared_may_be_killed(void **state)
 		/* with input: not the one that is prepared */
 		play_shell(&p, n + 1, WIRE_RUN_STDIN,
 			FMT(script,
-				"for d in /proc/[0-9]*; do p=${d#/proc/}; read -r n <$d/comm; "
-				"test $n != bailey-guest || test $p = 1 || test $p = $PPID || "
-				"! kill -%s $p || echo hit; done",
+				"for d in /proc/[0-9]*; do p=${d#/proc/}; n=; read -r n <$d/comm; "
+				"test \"$n\" != bailey-guest || test $p = 1 || test $p = $PPID || "
+				"! kill -%s $p || echo hit; done; :",
 				signals[i % 2]));
 		s = play_until_ended(&p, n + 1);
 		assert_exit(s, 0);
