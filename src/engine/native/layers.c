@@ -785,8 +785,7 @@ void layers_remove(struct sandbox *sb)
 		keep_image(l, i, -1);
 	if (l->frame >= 0) {
 		l->frame = close_fd(l->frame);
-		(void)umount2(l->path, MNT_DETACH);
-		(void)rmdir(l->path);
+		(void)umount2(l->path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
 	free(l->path);
 	l->path = NULL;
