@@ -189,7 +189,8 @@ static int op_put(struct docker *d, char **a, struct err *e)
 	return docker_archive_put(d, a[0], a[1], 0, e);
 }
 
-/* Standard input to the command, its output to ours; "half" closes one direction at the end of the input, "close" both. */
+/* Standard input to the command, its output to ours; at the end of the input "half" closes one
+ * direction, "close" both; with an x before that the command is not asked about afterwards. */
 static void pump(int fd, bool half)
 {
 	static char p[1 << 16];
@@ -228,7 +229,7 @@ static int op_exec(struct docker *d, char **a, struct err *e)
 	if (docker_exec_stream(d, a[1], a + 2, NULL, &fd, id, e) < 0)
 		return -1;
 	(void)fflush(stdout);
-	pump(fd, streq(a[0], "half"));
+	pump(fd, strstr(a[0], "half") != NULL);
 	(void)close(fd);
 	/* there is no child of ours: it lives on by itself, or has ended */
 	if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)

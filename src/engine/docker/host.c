@@ -11,7 +11,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-#include "base/fd.h"
 #include "base/str.h"
 
 enum { PORT_PLAIN = 2375, PORT_TLS = 2376, LONGEST = 400 };
@@ -167,6 +166,12 @@ int docker_host_parse(struct docker_host *ret, const char *text, const char *cer
 	if (strlen(text) > LONGEST)
 		return err_set(
 			e, R_BAD_VALUE, 0, "the Docker host is longer than %d bytes", LONGEST);
+	if (str_after(text, "ssh://")) {
+		err_set(e, R_BAD_VALUE, 0, "the Docker host is one over ssh, which is not spoken");
+		return err_remedy(e,
+			"Forward the socket with 'ssh -L /run/user/UID/d.sock:/var/run/docker.sock HOST', "
+			"then name unix:///run/user/UID/d.sock.");
+	}
 	if (str_has_control(text) || strpbrk(text, " '\"\\%?#@"))
 		return err_set(
 			e, R_BAD_VALUE, 0, "the Docker host holds a byte that none can have");
@@ -182,11 +187,6 @@ int docker_host_parse(struct docker_host *ret, const char *text, const char *cer
 	} else if ((rest = str_after(text, "tcp://"))) {
 		h.tls = cert_path || verify;
 		r = parse_tcp(&h, text, rest, cert_path, e);
-	} else if (str_after(text, "ssh://")) {
-		bad_host(e, text, "ssh is not spoken");
-		r = err_remedy(e,
-			"Forward the socket with 'ssh -L /run/user/UID/d.sock:/var/run/docker.sock HOST', "
-			"then name unix:///run/user/UID/d.sock.");
 	} else {
 		r = bad_host(e, text, "it must begin with unix://, http://, https:// or tcp://");
 	}
@@ -301,8 +301,6 @@ int docker_host_connect(
 		return err_set(e, R_DOCKER_UNREACHABLE, errno, "can't set up a socket");
 	if (connect(fd, (const struct sockaddr *)&to, sizeof to) < 0)
 		return connect_failed(h, errno, e);
-	if (set_nonblocking(fd, true) < 0)
-		return err_set(e, R_DOCKER_UNREACHABLE, errno, "can't set up a socket");
 	*ret_fd = move_fd(&fd);
 	return 0;
 }

@@ -143,32 +143,31 @@ static bool is_loopback(const struct sockaddr *a)
 	return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
+/* curl connects a Unix socket without waiting, takes a full queue for success and keeps no errno: so one connection is tried
+ * first. */
+static bool answers(struct http *h)
+{
+	_cleanup_close_ int fd = -1;
+
+	return docker_host_connect(&h->host, h->connect_ms, &fd, &h->connect_err) == 0;
+}
+
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 {
 	struct http *h = arg;
-	int fd = -1;
 
 	(void)purpose;
 	err_done(&h->connect_err);
-	if (h->host.is_unix) {
-		(void)docker_host_connect(&h->host, h->connect_ms, &fd, &h->connect_err);
-	} else if (!h->host.tls && !is_loopback(&to->addr)) {
+	h->sock = CURL_SOCKET_BAD;
+	if (h->host.is_unix && !answers(h))
+		return CURL_SOCKET_BAD;
+	if (!h->host.is_unix && !h->host.tls && !is_loopback(&to->addr)) {
 		err_set(&h->connect_err, R_DOCKER_INSECURE_HOST, 0,
 			"'%s' is not an address of this machine", h->host.shown);
-	} else {
-		fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+		return CURL_SOCKET_BAD;
 	}
-	h->sock = fd;
-	return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int after_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
-{
-	const struct http *h = arg;
-
-	(void)fd;
-	(void)purpose;
-	return h->host.is_unix ? CURL_SOCKOPT_ALREADY_CONNECTED : CURL_SOCKOPT_OK;
+	h->sock = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	return h->sock;
 }
 
 static int close_socket(void *arg, curl_socket_t fd)
@@ -201,8 +200,6 @@ void http_prepare(struct http *h, CURL *curl)
 	SET(OPENSOCKETDATA, h);
 	SET(CLOSESOCKETFUNCTION, close_socket);
 	SET(CLOSESOCKETDATA, h);
-	SET(SOCKOPTFUNCTION, after_socket);
-	SET(SOCKOPTDATA, h);
 	if (h->host.is_unix)
 		SET(UNIX_SOCKET_PATH, h->host.path);
 	if (h->host.tls) {
@@ -337,23 +334,27 @@ int http_failed(
 static int finish(struct call *c, CURLcode code, const char *words, struct err *e)
 {
 	struct http *h = c->http;
+	long sent = 0;
 
+	(void)curl_easy_getinfo(h->curl, CURLINFO_REQUEST_SIZE, &sent);
+	if (code == CURLE_OK && !c->failed && (!c->head.done || c->head.status < 200))
+		call_failed(c, "it is cut off in its head");
+	/* curl's word for a line that passes its own bound */
+	if (code == CURLE_OUT_OF_MEMORY && !c->failed && sent > 0 && !c->head.done)
+		call_failed(c, "its head is too long");
+	if (code == CURLE_RECV_ERROR && c->head.done)
+		code = CURLE_WEIRD_SERVER_REPLY;
+	/* without a body nobody has looked yet */
+	if (code == CURLE_OK && !c->failed && !c->judged && c->q->want && c->head.status != 204)
+		(void)judge(c);
 	if (c->failed)
 		return err_move(e, &c->err);
 	if (code == CURLE_COULDNT_CONNECT && h->connect_err.reason != REASON_NONE) {
 		err_move(e, &h->connect_err);
 		return err_wrap(e, "%s", c->q->what);
 	}
-	/* curl says so when one line passes its own bound */
-	if (code == CURLE_OUT_OF_MEMORY && h->sock >= 0 && !c->head.done)
-		return call_failed(c, "its head is too long"), err_move(e, &c->err);
 	if (code != CURLE_OK)
 		return http_failed(h, c->q->what, code, words, e);
-	if (!c->head.done || c->head.status < 200)
-		return call_failed(c, "it is cut off in its head"), err_move(e, &c->err);
-	/* without a body nobody has looked yet */
-	if (!c->judged && c->q->want && c->head.status != 204 && judge(c) < 0)
-		return err_move(e, &c->err);
 	c->reply->status = c->head.status;
 	c->reply->libpod = c->head.libpod;
 	FMT(c->reply->type, "%s", c->head.type);
@@ -384,12 +385,12 @@ int http_call(struct http *h, const struct http_request *q, struct http_reply *r
 		set_body(curl, &c);
 		set_times(curl, q);
 		code = curl_easy_perform(curl);
-		/* they are on this stack */
-		curl_easy_reset(curl);
-		http_prepare(h, curl);
-		curl_slist_free_all(headers);
 	}
 	r = finish(&c, code, words, e);
+	/* what it was given lies on this stack */
+	curl_easy_reset(curl);
+	http_prepare(h, curl);
+	curl_slist_free_all(headers);
 	err_done(&c.err);
 	if (r == 0) {
 		*ret = reply;
