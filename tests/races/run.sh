@@ -2,7 +2,9 @@
 # usage: tests/races/run.sh [ROUNDS [SECONDS]]
 # Names are exchanged for links in a loop while archives are written beneath them, trees are read,
 # removed and fingerprinted: ROUNDS (10000) of each case, or as many as SECONDS (12) allow.  The
-# control is code that joins paths and believes them: it must lose each race.
+# control is code that joins paths and believes them: it must lose each race.  Then living.sh does so to
+# `image import`, `diff` and `apply`, a third of SECONDS each, since a round is a run of the program: for
+# 10000 of those give 3600 SECONDS.
 # BAILEY_BUILD names the builds; race-tree is taken from build/release, or where RACE_TREE says.
 # Needs bash, coreutils and util-linux; it is quicker in a tmpfs, which takes a user namespace.
 set -eu
@@ -45,4 +47,12 @@ is 'all cases ran' 0 "$rc"
 try inside "$tool" "$T" 100000000 "$seconds" naive
 cp "$T/out" "$T/naive" && count "$T/naive"
 is 'all controls ran' 0 "$rc"
+# the same of whole programs
+living() {
+	bash "$here/living.sh" "$rounds" "$(((seconds + 2) / 3))"
+}
+try living
+grep -v ' passed, ' "$T/out" >"$T/living" || true
+count "$T/living"
+is 'all of living.sh ran' 0 "$rc"
 finish
