@@ -392,14 +392,17 @@ static void command_began(struct command *c)
 
 static bool has_executed(const struct command *c)
 {
-	return !__atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE) && !c->start.error;
+	return !__atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE) && c->start.reached &&
+		!c->start.error;
 }
 
 static void take_news(struct command *c)
 {
 	const bool over = __atomic_load_n(&c->over, __ATOMIC_ACQUIRE);
 
-	if (!c->began && has_executed(c))
+	if (launch_failed(c))
+		return;
+	if (!c->began && (over || has_executed(c)))
 		command_began(c);
 	if (over && !c->ended)
 		command_ended(c, c->status, c->left);
@@ -420,25 +423,49 @@ static void retire(struct command *c, bool runner_lives)
 		launch_free(c);
 }
 
+/* Somebody killed its process while that waited to become it: another is made. */
+static bool failed_waiting(struct command *c, bool runner_lives)
+{
+	struct stream *s = stream_of(c);
+
+	if (!launch_failed(c))
+		return false;
+	c->orphan = false;
+	c->running = true;
+	c->error = s ? launch_again(s, c, runner_lives) : EINTR;
+	return !c->error;
+}
+
+static void tell_start(struct command *c)
+{
+	struct stream *s = stream_of(c);
+
+	looked(c);
+	if (c->began)
+		return;
+	if (!c->error && c->pid) {
+		command_began(c);
+		return;
+	}
+	if (s)
+		not_started(s, c->error ? c->error : EINTR);
+	c->ended = true;
+}
+
 /* The runner has nothing left to do: after the command's end and that of all its children, or, when somebody killed the
  * runner, before. */
 static void runner_done(struct command *c, bool runner_lives)
 {
 	struct stream *s;
 
+	if (failed_waiting(c, runner_lives))
+		return;
 	take_news(c);
 	launch_find_child(c);
-	looked(c);
 	c->running = false;
 	launch_close_own(c);
-	if (!c->began && !c->error && c->pid) {
-		command_began(c);
-	} else if (!c->began) {
-		s = stream_of(c);
-		if (s)
-			not_started(s, c->error ? c->error : EINTR);
-		c->ended = true;
-	}
+	if (!launch_is_open(c))
+		tell_start(c);
 	c->orphan = !c->ended;
 	s = c->orphan ? stream_of(c) : NULL;
 	if (s)
@@ -478,7 +505,8 @@ void exec_look(void)
 			continue;
 		looked(c);
 		__atomic_store_n(&c->wake, true, __ATOMIC_SEQ_CST);
-		(void)sys2(SYS_kill, c->runner, SIGUSR1);
+		if (c->running)
+			(void)sys2(SYS_kill, c->runner, SIGUSR1);
 		take_news(c);
 		s = stream_of(c);
 		if (s)
@@ -494,6 +522,11 @@ bool exec_reaped(int pid, int status)
 			return true;
 		}
 		if (c->orphan && c->pid == pid) {
+			if (launch_failed(c)) {
+				runner_done(c, false);
+				return true;
+			}
+			take_news(c);
 			command_ended(c, status, 0);
 			retire(c, false);
 			return true;

@@ -60,6 +60,7 @@ struct command {
 	/* the guest's own: */
 	uint64_t look_at; /* ns: when `wake` is due */
 	bool starting;    /* counted in session.starting */
+	bool waited;      /* its process was prepared, and may have been killed while it waited */
 	bool began;       /* noted by the guest */
 	int runner;
 	bool running; /* the runner was not reaped yet */
@@ -91,6 +92,11 @@ uint32_t launch(
 /* Of a command that no stream and no list knows any more: frees it; keeps its idle runner for the next one. */
 void launch_free(struct command *c);
 void launch_rest(struct command *c);
+/* Was it killed before it could begin?  Then another try is due; 0 or an errno. */
+bool launch_failed(const struct command *c);
+/* That may still be so. */
+bool launch_is_open(const struct command *c);
+uint32_t launch_again(struct stream *s, struct command *c, bool runner_lives);
 /* What happened to runners that have no command. */
 void launch_notified(void);
 bool launch_reaped(int pid);

@@ -44,7 +44,9 @@ struct guest_start {
 	const struct guest_place *place; /* NULL: all is as the guest has it */
 	uint32_t go;                     /* a futex: the child prepares itself and waits for it */
 	int tid; /* the child's; the kernel clears it (and wakes a futex) when it has executed the command or ended */
-	long error; /* -errno of what failed, written before that */
+	/* written before that: */
+	long error;   /* -errno of what failed */
+	bool reached; /* it got as far as the exec */
 };
 /* Returns the child's pid or -errno.  Set s->tid to -1 before. */
 long guest_begin(void *stack_end, struct guest_start *s);

@@ -204,6 +204,7 @@ static void wake_stopped(const struct command *c)
 static void use_prepared(struct stream *s, struct command *c)
 {
 	prepared = NULL;
+	c->waited = true;
 	for (int i = 0; i < 2; i++) {
 		s->source[i] = c->source[i];
 		c->source[i] = -1;
@@ -247,6 +248,19 @@ uint32_t launch(
 	return error;
 }
 
+bool launch_is_open(const struct command *c)
+{
+	return c->waited && !c->start.reached &&
+		__atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE) > 0;
+}
+
+bool launch_failed(const struct command *c)
+{
+	/* -1: it was never made; more: it lives */
+	return c->waited && __atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE) <= 0 &&
+		!c->start.reached && !c->start.error && !c->error;
+}
+
 /* --- runners without a command --- */
 
 static void say(struct command *c, enum word word)
@@ -261,6 +275,25 @@ static void leave(struct command *c)
 	c->next = leaving;
 	leaving = c;
 	say(c, WORD_LEAVE);
+}
+
+uint32_t launch_again(struct stream *s, struct command *c, bool runner_lives)
+{
+	long r;
+
+	c->waited = c->over = c->idle = c->gone = false;
+	c->pid = 0;
+	c->word = 0; /* a dead runner may not have heard it */
+	for (unsigned i = 0; i < 2; i++)
+		stream_close_source(s, i);
+	launch_close_own(c);
+	r = make_outputs(c, s->source);
+	set_start(c);
+	if (r >= 0 && runner_lives)
+		say(c, WORD_NEXT);
+	else if (r >= 0)
+		r = run_runner(c);
+	return r < 0 ? (uint32_t)-r : 0;
 }
 
 void launch_rest(struct command *c)

@@ -180,6 +180,7 @@ static long become(struct guest_start *s)
 	if (s->place && (r = enter(s->place->dir)) < 0)
 		return r;
 	(void)sys4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
+	__atomic_store_n(&s->reached, true, __ATOMIC_RELEASE);
 	return exec_search(s->argv, s->env);
 }
 
