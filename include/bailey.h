@@ -74,6 +74,7 @@ struct bailey_options {
 		layers; /* what writable layers of new sandboxes lie in: "tmpfs", "loop"; NULL: tmpfs */
 	const char
 		*layer_store; /* absolute; the directory of "loop"; NULL: "layers" below the home */
+	uint32_t agent_uid, agent_gid; /* of agents and their checks, inside; 0: 64000 */
 };
 #define BAILEY_OPTIONS_INIT { .size = sizeof(struct bailey_options) }
 
@@ -112,6 +113,11 @@ enum bailey_create_flags {
 	BAILEY_ROOT_WORKSPACE = 16, /* allow a writable workspace that belongs to root */
 };
 
+/* A parameter of a profile: docs/profiles.md lists them. */
+struct bailey_param {
+	const char *key, *value;
+};
+
 struct bailey_create_options {
 	size_t size;
 	unsigned flags;   /* enum bailey_create_flags */
@@ -142,6 +148,13 @@ struct bailey_create_options {
 	const char *const *
 		command; /* arguments up to a NULL, started detached; NULL: none.  When it ends the sandbox is
 				     * removed, unless BAILEY_KEEP is set */
+
+	/* NULL: a sandbox as the members above say.  "agent", "check", "git-helper", "handoff" or "script": one whose
+	 * settings are built in, but for these parameters.  Of the members above it has name, image, spool_max, the
+	 * flags BAILEY_KEEP and BAILEY_ROOT_WORKSPACE, and for "agent" command. */
+	const char *profile;
+	const struct bailey_param *params;
+	size_t n_params;
 };
 #define BAILEY_CREATE_OPTIONS_INIT { .size = sizeof(struct bailey_create_options) }
 

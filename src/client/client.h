@@ -34,6 +34,7 @@ enum {
 struct bailey {
 	char *home, *libexec, *cgroup_parent; /* libexec, cgroup_parent: NULL when not given */
 	uint32_t ids_base, ids_count;         /* 0: the default */
+	uint32_t agent_uid, agent_gid;
 	char *layers, *layer_store;           /* NULL: not given */
 };
 

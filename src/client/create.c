@@ -9,6 +9,7 @@
 #include "client/client.h"
 #include "client/command.h"
 #include "client/control.h"
+#include "client/profile.h"
 #include "client/request.h"
 #include "spec/pack.h"
 
@@ -132,6 +133,32 @@ static int fill_rest(struct pack_request *p, const struct bailey_create_options 
 	return 0;
 }
 
+/* All but what the profile has built. */
+static int create_profile(const struct bailey *b, const struct bailey_create_options *o,
+	char *ret_id, struct err *e)
+{
+	struct pack_request pack;
+	int r;
+
+	if (o->name && !name_is_valid(o->name))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use name '%.64s': not of [a-z0-9][a-z0-9._-]{0,62}", o->name);
+	memset(&pack, 0, sizeof pack);
+	spec_init(&pack.spec);
+	r = client_profile(b, o, &pack, e);
+	if (r == 0)
+		r = put_text(pack.image, sizeof pack.image, o->image ? o->image : "host", "image",
+			e);
+	if (r == 0) {
+		str_format(pack.name, sizeof pack.name, "%s", o->name ? o->name : "");
+		pack.keep = o->flags & BAILEY_KEEP;
+		pack.spool_max = o->spool_max;
+		r = ask_engine(b, &pack, ret_id, e);
+	}
+	pack_done(&pack);
+	return r;
+}
+
 static int create_sandbox(const struct bailey *b, const struct bailey_create_options *given,
 	char *ret_id, struct err *e)
 {
@@ -147,6 +174,10 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 		return -1;
 	if (o.command && !o.command[0])
 		return err_set(e, R_BAD_VALUE, 0, "make a sandbox for a command: none is given");
+	if (o.profile)
+		return create_profile(b, &o, ret_id, e);
+	if (o.n_params)
+		return err_set(e, R_BAD_VALUE, 0, "make a sandbox: parameters are for profiles");
 	spec_init(&pack.spec);
 	r = request_fill(&request, b->home, &o, &strings, e);
 	if (r == 0)

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "client/client.h"
+#include "spec/profile.h"
 
 static char *copy_text(const char *text)
 {
@@ -35,6 +36,8 @@ static int open_home(const struct bailey_options *given, struct bailey **ret, st
 	b->cgroup_parent = copy_text(o.cgroup_parent);
 	b->ids_base = o.ids_base;
 	b->ids_count = o.ids_count;
+	b->agent_uid = o.agent_uid ? o.agent_uid : PROFILE_AGENT_ID;
+	b->agent_gid = o.agent_gid ? o.agent_gid : PROFILE_AGENT_ID;
 	b->layers = copy_text(o.layers);
 	b->layer_store = copy_text(o.layer_store);
 	*ret = b;

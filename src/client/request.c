@@ -176,26 +176,30 @@ static int check_root(int fd, const char *image, struct err *e)
 	return 0;
 }
 
-/* 'host', a directory by a path, else a name in the store of the home. */
+int request_image(const char *home, const char *name, int *ret_fd, int *ret_lock_fd,
+	struct image *own, struct err *e)
+{
+	const struct admit a = { .use = ADMIT_IMAGE, .path = name };
+
+	if (!name || streq(name, "host"))
+		return 0;
+	if (strchr(name, '/'))
+		return admit_open(&a, ret_fd, e) < 0 ? -1 : check_root(*ret_fd, name, e);
+	/* one made from a single program has neither usr nor bin, and says itself what to start */
+	if (image_open(home, name, own, e) < 0)
+		return -1;
+	*ret_fd = move_fd(&own->root_fd);
+	*ret_lock_fd = move_fd(&own->lock_fd);
+	return 0;
+}
+
 static int fill_image(struct run_request *r, const char *home,
 	const struct bailey_create_options *o, struct request_strings *own, struct err *e)
 {
-	const struct admit a = { .use = ADMIT_IMAGE, .path = o->image };
-
-	if (!o->image || streq(o->image, "host"))
-		return 0;
-	if (strchr(o->image, '/')) {
-		if (admit_open(&a, &r->image_fd, e) < 0)
-			return -1;
-		return check_root(r->image_fd, o->image, e);
-	}
-	if (image_open(home, o->image, &own->image, e) < 0)
+	if (request_image(home, o->image, &r->image_fd, &r->image_lock_fd, &own->image, e) < 0)
 		return -1;
-	r->image_fd = move_fd(&own->image.root_fd);
-	r->image_lock_fd = move_fd(&own->image.lock_fd);
 	if (!o->workdir && own->image.workdir && *own->image.workdir && !o->workspace)
 		r->workdir = own->image.workdir;
-	/* one made from a single program has neither usr nor bin, and says itself what to start */
 	return 0;
 }
 
@@ -257,6 +261,17 @@ static int fill_paths(struct run_request *r, const char *home,
 		fill_mounts(r, o, e) < 0)
 		return -1;
 	return fill_socket(r, o, e);
+}
+
+int request_admit(const struct admit *a, int fd, int *ret_fd, struct err *e)
+{
+	int result;
+
+	(void)pthread_mutex_lock(&admit_lock);
+	admit_forget();
+	result = admit_fd(a, fd, ret_fd, e);
+	(void)pthread_mutex_unlock(&admit_lock);
+	return result;
 }
 
 int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,

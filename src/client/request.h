@@ -23,5 +23,14 @@ int request_fill(struct run_request *r, const char *home, const struct bailey_cr
 	struct request_strings *own, struct err *e);
 void request_done(struct run_request *r);
 
+/* Looks at a directory that is open already and gives a descriptor of its own, as admit_fd(); for one program at a time. */
+struct admit;
+int request_admit(const struct admit *a, int fd, int *ret_fd, struct err *e);
+
+/* "host" (or NULL): *ret_fd stays; a path: its directory; else an image of the store in home, which *own then describes and
+ * keeps from removal. */
+int request_image(const char *home, const char *name, int *ret_fd, int *ret_lock_fd,
+	struct image *own, struct err *e);
+
 /* "UID" or "UID:GID", each up to 65534; one alone is both. */
 int user_parse(const char *text, uint32_t *ret_uid, uint32_t *ret_gid, struct err *e);

@@ -151,10 +151,23 @@ static int load_file(struct options *o, enum origin_kind kind, const char *path,
 	return reader_run(fd, path, take_item, &s, e);
 }
 
+/* A variable of another program's that means the same; ours wins. */
+static const char *variable(const char *env)
+{
+	static const char *const others[][2] = { { "BAILEY_AGENT_UID", "AGENTBOX_AGENT_UID" },
+		{ "BAILEY_AGENT_GID", "AGENTBOX_AGENT_GID" } };
+	const char *value = secure_getenv(env);
+
+	for (size_t i = 0; (!value || !*value) && i < sizeof others / sizeof *others; i++)
+		if (streq(env, others[i][0]))
+			value = secure_getenv(others[i][1]);
+	return value;
+}
+
 static int load_environment(struct options *o, struct err *e)
 {
 	for (enum option i = 0; i < OPTION_MAX; i++) {
-		const char *env = option_table[i].env, *value = env ? secure_getenv(env) : NULL;
+		const char *env = option_table[i].env, *value = env ? variable(env) : NULL;
 		char what[80];
 
 		if (!value || !*value)

@@ -41,6 +41,10 @@ int live_open(struct live *ret, const struct options *o, struct err *e)
 		home.ids_base = (uint32_t)o->ids_base;
 	if (o->origin[OPTION_ids_count].kind != ORIGIN_DEFAULT)
 		home.ids_count = (uint32_t)o->ids_count;
+	if (o->origin[OPTION_agent_uid].kind != ORIGIN_DEFAULT)
+		home.agent_uid = (uint32_t)o->agent_uid;
+	if (o->origin[OPTION_agent_gid].kind != ORIGIN_DEFAULT)
+		home.agent_gid = (uint32_t)o->agent_gid;
 	home.layers = o->native_layers;
 	home.layer_store = o->native_layer_store;
 	return live_give(bailey_open(&home, &ret->home, &failure), &failure, e);
