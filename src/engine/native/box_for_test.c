@@ -18,7 +18,8 @@
 
 enum { NOBODY = 65534, OUTPUT = 16 << 10 };
 
-char box_home[64];
+char box_home[64], box_store[96];
+static bool on_loop;
 
 static int add_bind(struct run_request *r, const char *path, const char *target, bool cow)
 {
@@ -41,12 +42,16 @@ int box_make(struct box *b, const struct wish *w)
 		.home_hash = "0badcafe",
 		.runs = runs,
 		.ids_base = 0x70000000,
-		.ids_count = 64 };
+		.ids_count = 64,
+		.layers = on_loop ? "loop" : NULL,
+		.layer_store = on_loop ? box_store : NULL };
 	struct sandbox_spec spec;
 	char **strings = NULL, path[256];
 	int result;
 
 	FMT(runs, "%s/runs", box_home);
+	if (on_loop && !*box_store && mkdir(FMT(box_store, "%s/layers", box_home), 0700) < 0)
+		abort();
 	r->image_fd = w->image ? open(w->image, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	r->tmp_size = 1 << 20;
 	r->uid = r->gid = w->uid;
@@ -264,6 +269,24 @@ static int run_as(bool root, int (*f)(void))
 	(void)waitpid(pid, &status, 0);
 	(void)nftw(box_home, remove_one, NFTW_FDS, FTW_DEPTH | FTW_PHYS);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+bool box_can_loop(void)
+{
+	return geteuid() == 0 && access("/dev/loop-control", R_OK | W_OK) == 0 &&
+		access("/sbin/mkfs.ext4", X_OK) == 0;
+}
+
+void box_test_loop(int (*f)(void))
+{
+	int status;
+
+	if (!box_can_loop())
+		return;
+	on_loop = true;
+	status = run_as(true, f);
+	on_loop = false;
+	assert_true(status == 0 || status == BOX_SKIPPED);
 }
 
 void box_test(int (*f)(void))

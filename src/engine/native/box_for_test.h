@@ -32,6 +32,9 @@ struct wish {
 /* A directory of the present test's own, which is also where it is. */
 extern char box_home[64];
 
+/* Where layers lie that are files: made below the home when it is empty. */
+extern char box_store[96];
+
 int box_make(struct box *b, const struct wish *w);
 bool box_start(struct box *b);
 bool box_stop(struct box *b);
@@ -52,9 +55,22 @@ bool box_changed(struct box *b, uint32_t flags, const char *want);
 /* Asserts that f is 0 as a user and as root; BOX_SKIPPED from both skips. */
 void box_test(int (*f)(void));
 
+/* The same as root with layers that lie in files; nothing where box_can_loop() is false. */
+void box_test_loop(int (*f)(void));
+bool box_can_loop(void);
+
 #define TEST(f) \
 	static void test_##f(void **state) \
 	{ \
 		(void)state; \
 		box_test(f); \
+	}
+
+/* Of whatever layers lie in. */
+#define TEST_LAYERS(f) \
+	static void test_##f(void **state) \
+	{ \
+		(void)state; \
+		box_test(f); \
+		box_test_loop(f); \
 	}

@@ -328,7 +328,7 @@ int layers_open(const struct layers *l, unsigned i, const char *name);
 
 /* --- store.c, loop.c: layers that lie in files (docs/decisions/0014); root only ----------------------------------- */
 
-enum { STORE_BLOCK = 4096, STORE_MIN_JOURNALED = 16 << 20 };
+enum { STORE_BLOCK = 4096, STORE_MIN_JOURNALED = 64 << 20 };
 
 /* A new file without a name, with an empty file system of that size in it and its space reserved; the caller's to close. */
 int store_new(struct engine *n, uint64_t bytes, int *ret, struct err *e);
