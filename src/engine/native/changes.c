@@ -524,7 +524,7 @@ static int open_top(const struct sandbox *sb, bool cow, struct place *p)
 {
 	const struct layers *l = &sb->layers;
 
-	for (unsigned i = l->n_sealed + 1; i-- > 0;) {
+	for (unsigned i = l->n_sealed + (l->pending ? 0 : 1); i-- > 0;) {
 		int fd = layers_view(l, i, cow ? "cow" : "upper");
 
 		if (fd < 0)

@@ -22,6 +22,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include "base/fd.h"
@@ -308,6 +309,7 @@ static int new_layer(struct sandbox *sb, struct err *e)
 	if (fill_layer(sb, dir) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
 	sb->layers.writable = true;
+	sb->layers.pending = false;
 	if (find_cow(sb->spec) >= 0 && sb->layers.marks == MARKS_NONE)
 		return err_set(e, R_LAYER_UNSUPPORTED, 0,
 			"show '%s' copy-on-write: tmpfs has no extended attributes for users here",
@@ -490,11 +492,18 @@ int layers_view_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret
 	return i == 1 && sb->spec->image_fd >= 0 ? mount_view(sb->layers.frame, "image", user) : -2;
 }
 
-int layers_disk(const struct layers *l, uint64_t *ret_used, uint64_t *ret_size)
+int layers_disk(const struct sandbox *sb, uint64_t *ret_used, uint64_t *ret_size)
 {
-	_cleanup_close_ int fd = layers_open(l, l->n_sealed, "upper");
+	const struct layers *l = &sb->layers;
+	_cleanup_close_ int fd = -1;
 	struct statfs fs;
 
+	if (l->pending) {
+		*ret_used = 0;
+		*ret_size = sb->spec->disk_bytes;
+		return 0;
+	}
+	fd = layers_open(l, l->n_sealed, "upper");
 	if (fd < 0 || fstatfs(fd, &fs) < 0)
 		return -1;
 	*ret_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
@@ -584,7 +593,7 @@ static int clone_layer(struct sandbox *sb, struct err *e)
 	if (l->image[l->n_sealed] < 0 || !can_map(sb))
 		return 0;
 	dir = layers_open(l, l->n_sealed, "upper");
-	if (dir < 0 || layers_disk(l, &used, &size) < 0 || syncfs(dir) < 0)
+	if (dir < 0 || layers_disk(sb, &used, &size) < 0 || syncfs(dir) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "write out a layer");
 	r = store_clone(sb->engine, l->image[l->n_sealed], used, &image, e);
 	if (r <= 0)
@@ -609,7 +618,7 @@ int layers_copy(
 	_cleanup_close_ int dir = -1, image = -1;
 	int r;
 
-	if (!l->writable)
+	if (!l->writable || l->pending)
 		return 0;
 	r = clone_layer(sb, e);
 	if (r != 0)
@@ -665,22 +674,27 @@ static int flatten(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
-/* Nothing is written there any more: what is free in it need not be reserved. */
+/* Nothing is written there any more: what is free in it need not be reserved.  That takes a while: by a process beside, which
+ * holds nothing but the layer. */
 static void give_back(const struct layers *l)
 {
 	_cleanup_close_ int fd = layers_open(l, l->n_sealed, "upper");
 	struct fstrim_range all = { .len = UINT64_MAX };
+	pid_t pid = fd < 0 ? -1 : fork();
 
-	if (fd >= 0)
-		(void)ioctl(fd, FITRIM, &all);
+	if (pid == 0) {
+		if (fork() == 0 && dup2(fd, 0) == 0 && syscall(SYS_close_range, 1, ~0u, 0u) == 0)
+			(void)ioctl(0, FITRIM, &all);
+		_exit(0);
+	}
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
 }
 
 /* The whole file system, since a read-only mount of it binds nobody who came by another one: a file of the sandbox that was
  * handed out over a socket outlives the sandbox's own mounts. */
 static int seal_layer(const struct layers *l, const char *name, struct err *e)
 {
-	if (l->image[l->n_sealed] >= 0)
-		give_back(l);
 	for (int i = 0; mount_seal(l->frame, name, true) < 0; i++) {
 		if (errno != EBUSY)
 			return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
@@ -698,9 +712,9 @@ static int seal_layer(const struct layers *l, const char *name, struct err *e)
 int layers_seal(struct sandbox *sb, struct err *e)
 {
 	struct layers *l = &sb->layers;
-	char name[LAYERS_PLACE], next[LAYERS_PLACE];
+	char name[LAYERS_PLACE];
 
-	if (!l->writable || (is_empty(l, "upper") == 1 && is_empty(l, "cow") == 1))
+	if (!l->writable || l->pending || (is_empty(l, "upper") == 1 && is_empty(l, "cow") == 1))
 		return 0;
 	if (l->marks == MARKS_NONE)
 		return err_set(e, R_LAYER_UNSUPPORTED, 0,
@@ -709,14 +723,16 @@ int layers_seal(struct sandbox *sb, struct err *e)
 		return err_wrap(e, "make the layers of sandbox '%s' one", sb->id);
 	if (seal_layer(l, FMT(name, "l%u", l->n_sealed), e) < 0)
 		return -1;
+	if (l->image[l->n_sealed] >= 0)
+		give_back(l);
 	l->n_sealed++;
-	if (new_layer(sb, e) == 0)
-		return 0;
-	(void)unmount_at(l, FMT(next, "l%u", l->n_sealed));
-	keep_image(l, l->n_sealed, -1);
-	l->n_sealed--;
-	(void)mount_seal(l->frame, name, false);
-	return -1;
+	l->pending = true;
+	return 0;
+}
+
+int layers_ready(struct sandbox *sb, struct err *e)
+{
+	return sb->layers.pending ? new_layer(sb, e) : 0;
 }
 
 static int reopen_frame(struct sandbox *sb, struct err *e)
@@ -766,14 +782,20 @@ int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err
 	_cleanup_close_ int from = move_fd(&l->frame);
 	bool layer = l->writable;
 
-	if (make_frame(sb, new_id, e) < 0 || move_all(sb, from, copied && layer, e) < 0)
+	copied = copied && layer && !l->pending;
+
+	if (make_frame(sb, new_id, e) < 0 || move_all(sb, from, copied, e) < 0)
 		return -1;
 	if (umount2(old, MNT_DETACH) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "let go of '%s'", old);
-	l->writable = layer && copied;
+	l->writable = copied;
 	if (reopen_frame(sb, e) < 0 || fill_frame(sb, e) < 0)
 		return -1;
-	return layer && !copied ? new_layer(sb, e) : 0;
+	l->writable = layer;
+	l->pending = layer && !copied;
+	if (l->pending)
+		keep_image(l, l->n_sealed, -1);
+	return 0;
 }
 
 void layers_remove(struct sandbox *sb)

@@ -236,6 +236,7 @@ struct layers {
 	int frame;     /* root of the frame, which holds all else; -1 */
 	int bind_map;  /* user namespace of mapped binds; -1 */
 	bool writable; /* there is a writable layer: l<n_sealed> */
+	bool pending;  /* ... but it is made by the next boot */
 	enum layer_marks marks;
 	unsigned n_sealed;
 	uid_t ids[LAYERS_MAX_SEALED +
@@ -291,6 +292,9 @@ int layers_seal(struct sandbox *sb, struct err *e);
 int layers_copy(
 	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e);
 
+/* Before a boot: makes the writable layer that a seal or a fork left out. */
+int layers_ready(struct sandbox *sb, struct err *e);
+
 /* Detached mounts for one boot: the writable root, and each of the spec's binds. */
 int layers_root(const struct sandbox *sb, int *ret, struct err *e);
 int layers_bind(const struct sandbox *sb, unsigned i, int *ret, struct err *e);
@@ -314,7 +318,7 @@ int layers_view_lower(const struct sandbox *sb, bool cow, unsigned i, uid_t *ret
 int layers_cow(const struct sandbox *sb);
 
 /* Bytes of the writable layer; -1 with errno. */
-int layers_disk(const struct layers *l, uint64_t *ret_used, uint64_t *ret_size);
+int layers_disk(const struct sandbox *sb, uint64_t *ret_used, uint64_t *ret_size);
 
 /* Host ids of ids inside. */
 uid_t layers_uid(const struct sandbox *sb, uid_t inside);

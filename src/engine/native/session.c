@@ -190,6 +190,8 @@ int session_boot(struct sandbox *sb, struct err *e)
 	if (sb->pid > 0)
 		return err_set(e, R_SETUP_FAILED, EBUSY, "start sandbox '%s'", sb->id);
 	reset(sb);
+	if (layers_ready(sb, e) < 0)
+		return -1;
 	trees = malloc(sizeof *trees);
 	if (!trees)
 		abort();
@@ -299,7 +301,7 @@ int session_stats(struct sandbox *sb, struct engine_stats *ret, struct err *e)
 		.pause = sb->pause,
 		.ids_shared = sb->layers.ids_shared };
 
-	if (sb->layers.writable && layers_disk(&sb->layers, &s.disk_used, &s.disk_size) < 0)
+	if (sb->layers.writable && layers_disk(sb, &s.disk_used, &s.disk_size) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "read the size of the writable layer");
 	if (sb->has_cgroup) {
 		cgroup_stats(&sb->cgroup, &sb->engine->tree, &s);

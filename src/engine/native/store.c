@@ -229,19 +229,23 @@ static int get_template(const struct engine *n, uint64_t bytes, int *ret, struct
 
 /* --- images -------------------------------------------------------------------------------------------------------- */
 
+/* By reading and writing: copy_file_range() would share blocks with the template, which have to be found anew when they are
+ * written to. */
 static int copy_range(int from, int to, off_t at, off_t end)
 {
-	while (at < end) {
-		off_t out = at;
-		ssize_t n = copy_file_range(from, &at, to, &out, (size_t)(end - at), 0);
+	char bytes[16 << 10];
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			if (n == 0)
-				errno = EIO;
+	while (at < end) {
+		size_t want = end - at < (off_t)sizeof bytes ? (size_t)(end - at) : sizeof bytes;
+		ssize_t n = pread(from, bytes, want, at);
+
+		if (n > 0)
+			n = pwrite(to, bytes, (size_t)n, at);
+		if (n == 0)
+			errno = EIO;
+		if (n <= 0)
 			return -1;
-		}
+		at += n;
 	}
 	return 0;
 }
@@ -281,7 +285,6 @@ int store_new(struct engine *n, uint64_t bytes, int *ret, struct err *e)
 		return -1;
 	if (reserve(fd, bytes) < 0)
 		return no_space(errno, "reserve a layer's space", e);
-	/* never shared with the template: what is shared has to be found anew when it is written to */
 	if (copy_data(model, fd) < 0)
 		return no_space(errno, "write a layer's first blocks", e);
 	*ret = move_fd(&fd);
