@@ -133,10 +133,9 @@ int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct e
 	return 0;
 }
 
-int ids_open_mapping(
-	uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, uint32_t n, int *ret, struct err *e)
+static int open_mapping(const char *uid_map, const char *gid_map, int *ret, struct err *e)
 {
-	char uid_map[64], gid_map[64], path[64];
+	char path[64];
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
 	pid_t pid, parent = getpid();
 	int fd, r;
@@ -151,8 +150,7 @@ int ids_open_mapping(
 			(void)pause();
 		_exit(0);
 	}
-	r = ids_write_maps(pid, FMT(uid_map, "%u %u %u", uid, to_uid, n),
-		FMT(gid_map, "%u %u %u", gid, to_gid, n), e);
+	r = ids_write_maps(pid, uid_map, gid_map, e);
 	fd = r < 0 ? -1 : open(FMT(path, "/proc/%d/ns/user", pid), O_RDONLY | O_CLOEXEC);
 	if (r == 0 && fd < 0)
 		r = err_set(e, R_SETUP_FAILED, errno, "open '%s'", path);
@@ -161,4 +159,21 @@ int ids_open_mapping(
 	if (r == 0)
 		*ret = fd;
 	return r;
+}
+
+int ids_open_mapping(
+	uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, uint32_t n, int *ret, struct err *e)
+{
+	char uid_map[64], gid_map[64];
+
+	return open_mapping(FMT(uid_map, "%u %u %u", uid, to_uid, n),
+		FMT(gid_map, "%u %u %u", gid, to_gid, n), ret, e);
+}
+
+int ids_open_shift(uid_t from, uid_t to, int *ret, struct err *e)
+{
+	char map[64];
+
+	FMT(map, "0 0 1\n%u %u %d", from, to, NATIVE_ID_MAPPED);
+	return open_mapping(map, map, ret, e);
 }

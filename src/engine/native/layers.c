@@ -175,8 +175,7 @@ static int map_layers(struct sandbox *sb, struct err *e)
 
 		if (!is_foreign(sb, i))
 			continue;
-		if (ids_open_mapping(
-			    ids, ids, sb->ids.base, sb->ids.base, NATIVE_ID_MAPPED, &userns, e) < 0)
+		if (ids_open_shift(ids, sb->ids.base, &userns, e) < 0)
 			return -1;
 		r = put_mapped(sb, FMT(from, "l%u", i), FMT(to, "s%u", i), userns);
 		if (r < 0)
@@ -191,8 +190,7 @@ static bool can_map(const struct sandbox *sb)
 	_cleanup_close_ int userns = -1, tree = mount_clone(sb->layers.frame, "l0", false);
 	uid_t ids = sb->engine->env.ids_base;
 
-	return tree >= 0 &&
-		ids_open_mapping(ids, ids, ids, ids, NATIVE_ID_MAPPED, &userns, &ignored) == 0 &&
+	return tree >= 0 && ids_open_shift(ids, ids, &userns, &ignored) == 0 &&
 		mount_map(tree, userns) == 0;
 }
 

@@ -42,6 +42,10 @@ int ids_check_region(uint32_t base, uint32_t count, struct err *e);
 int ids_open_mapping(
 	uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, uint32_t n, int *ret, struct err *e);
 
+/* The same for what a sandbox with the range at `from` wrote, shown to one with the range at `to`.  Root stays root: overlayfs
+ * makes its own directories as who mounted it. */
+int ids_open_shift(uid_t from, uid_t to, int *ret, struct err *e);
+
 /* Writes uid_map and gid_map of a fresh process (root only). */
 int ids_write_maps(pid_t pid, const char *uid_map, const char *gid_map, struct err *e);
 
