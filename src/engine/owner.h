@@ -90,6 +90,11 @@ uint64_t owner_now_ms(void);                     /* since the epoch */
 void owner_created(struct owner *o, const struct err *e);
 int owner_open_engine(struct owner *o, struct err *e);
 
+/* --- owner_rights.c --- */
+/* All capabilities but those that an owner needs go, from its bounding set too.  for_good: no program that it executes gets
+ * more than it has; before, a normal user's owner may still have to ask the user's systemd for a cgroup. */
+int owner_drop_rights(bool for_good, struct err *e);
+
 /* --- owner_channel.c --- */
 int channel_start(struct owner *o, struct err *e);
 void channel_send(struct owner *o, const struct pair_message *m, int fd);
