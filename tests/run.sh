@@ -39,6 +39,8 @@ escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
 walls-user       user   60 tests/bench/same-walls.sh
+profiles         self  120 tests/profiles/run.sh
+profiles-user    user  120 tests/profiles/run.sh
 conformance      self  240 tests/conformance/run.sh
 conformance-user user  240 tests/conformance/run.sh
 hostile-guest    self  300 tests/hostile-guest/run.sh

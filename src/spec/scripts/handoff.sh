@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # $1 DEVICE:INODE of what was checked, $2 UID:GID.  Links are given too, and never followed.
 set -eu
 is=$(stat -c %d:%i /w)

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Stands in front of each operation of the git helper.
 #
 # The repository is somebody's: its settings, hooks and filters may name programs.  Git therefore never runs with the

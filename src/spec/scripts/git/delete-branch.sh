@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Deletes a branch agent/ID, and nothing else.
 agent_branch "$1"
 owned "$repo"

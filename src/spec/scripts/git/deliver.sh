@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Fetches a branch agent/ID from the shadow directory into the repository: only forward, and never one that is checked out.
 umask 022
 agent_branch "$1"

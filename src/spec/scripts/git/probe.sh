@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Says what the folder is, one 'key value' a line.
 owned "$repo"
 find_git

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Copies one commit and all that it needs into the empty shadow directory, which becomes a bare repository.
 owned "$repo"
 find_git

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034,SC2154
 # Whether the directory is a virtual environment whose interpreter is there.  Nothing of it is run.
 owned "$venv"
 line_of "$venv/pyvenv.cfg"
