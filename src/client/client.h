@@ -33,10 +33,24 @@ enum {
 
 struct bailey {
 	char *home, *libexec, *cgroup_parent; /* libexec, cgroup_parent: NULL when not given */
+	char *launcher;                       /* its socket, where one is used; NULL: none */
 	uint32_t ids_base, ids_count;         /* 0: the default */
 	uint32_t agent_uid, agent_gid;
 	char *layers, *layer_store;           /* NULL: not given */
 };
+
+/* --- launch.c ------------------------------------------------------------------------------------------------------ */
+
+struct launch_out;
+
+/* The launcher to use, if any; *ret is the caller's to free. */
+int launcher_find(const struct bailey_options *o, char **ret, struct err *e);
+
+/* The directory in which the caller's sandboxes lie; -1: he has none yet. */
+int launcher_home(const struct bailey *b, int *ret, struct err *e);
+
+/* Sends what was put into *o; the answer comes on the other end of `answer`. */
+int launcher_create(const struct bailey *b, struct launch_out *o, int answer, struct err *e);
 
 /* --- errors.c ------------------------------------------------------------------------------------------------------ */
 

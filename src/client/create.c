@@ -11,6 +11,7 @@
 #include "client/control.h"
 #include "client/profile.h"
 #include "client/request.h"
+#include "launcher/launch_create.h"
 #include "spec/pack.h"
 
 enum {
@@ -98,6 +99,28 @@ static int ask_engine(
 	return take_id(&m, ret_id, e);
 }
 
+/* A launcher makes it: what it is told is what may be said, not what it is built from. */
+static int ask_launcher(const struct bailey *b, const struct run_request *request,
+	const struct pack_request *rest, char *ret_id, struct err *e)
+{
+	_cleanup_launch_out_ struct launch_out o = LAUNCH_OUT_INIT;
+	_cleanup_close_ int ours = -1, theirs = -1;
+	uint8_t data[ANSWER_MAX];
+	struct wire_result m;
+	int pair[2];
+
+	if (launch_create_put(&o, request, rest, NULL, e) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(e, R_NO_MEMORY, errno, "make a sandbox");
+	ours = pair[0];
+	theirs = pair[1];
+	if (launcher_create(b, &o, theirs, e) < 0)
+		return -1;
+	theirs = close_fd(theirs);
+	return read_answer(ours, data, sizeof data, &m, e) < 0 ? -1 : take_id(&m, ret_id, e);
+}
+
 static int put_text(char *out, size_t cap, const char *text, const char *what, struct err *e)
 {
 	if (text && strlen(text) >= cap)
@@ -180,6 +203,13 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 		return err_set(e, R_BAD_VALUE, 0, "make a sandbox: parameters are for profiles");
 	spec_init(&pack.spec);
 	r = request_fill(&request, b->home, &o, &strings, e);
+	if (r == 0 && b->launcher) {
+		r = fill_rest(&pack, &o, e);
+		if (r == 0)
+			r = ask_launcher(b, &request, &pack, ret_id, e);
+		request_done(&request);
+		return r;
+	}
 	if (r == 0)
 		r = profile_create(&pack.spec, &request, &env, e);
 	if (r == 0)

@@ -16,7 +16,7 @@ static char *copy_text(const char *text)
 static int open_home(const struct bailey_options *given, struct bailey **ret, struct err *e)
 {
 	struct bailey_options o = BAILEY_OPTIONS_INIT;
-	_cleanup_free_ char *home = NULL;
+	_cleanup_free_ char *home = NULL, *launcher = NULL;
 	struct bailey *b;
 
 	if (client_options(&o, sizeof o, given, "open", e) < 0)
@@ -28,10 +28,13 @@ static int open_home(const struct bailey_options *given, struct bailey **ret, st
 			o.libexec);
 	if (!o.home && home_path(&home, e) < 0)
 		return -1;
+	if (launcher_find(&o, &launcher, e) < 0)
+		return -1;
 	b = calloc(1, sizeof *b);
 	if (!b)
 		return err_set(e, R_NO_MEMORY, ENOMEM, "open the home");
 	b->home = home ? move_ptr(home) : xstrdup(o.home);
+	b->launcher = move_ptr(launcher);
 	b->libexec = copy_text(o.libexec);
 	b->cgroup_parent = copy_text(o.cgroup_parent);
 	b->ids_base = o.ids_base;
@@ -56,6 +59,7 @@ void bailey_close(struct bailey *b)
 	if (!b)
 		return;
 	free(b->home);
+	free(b->launcher);
 	free(b->libexec);
 	free(b->cgroup_parent);
 	free(b->layers);

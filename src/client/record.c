@@ -61,6 +61,8 @@ int home_open_sandboxes(const struct bailey *b, int *ret, struct err *e)
 	int fd;
 
 	*ret = -1;
+	if (b->launcher)
+		return launcher_home(b, ret, e);
 	if (home < 0 && errno == ENOENT)
 		return 0;
 	if (home < 0)

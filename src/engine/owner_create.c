@@ -11,32 +11,9 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/str.h"
+#include "engine/answer.h"
 #include "engine/engine_main.h"
 #include "engine/owner.h"
-#include "wire/wire.h"
-
-/* --- the answer --- */
-
-static void send_answer(int sock, const struct err *e, const char *id)
-{
-	char text[4096];
-	struct wire_result m = { .stream = 1 };
-	uint8_t out[sizeof text + 64];
-	size_t n;
-
-	if (e) {
-		m.error = e->sys_errno ? (uint32_t)e->sys_errno : EIO;
-		m.flags = WIRE_RESULT_REASON;
-		m.rest_len = pair_put_error(text, sizeof text, e);
-	} else {
-		str_format(text, sizeof text, "%s", id);
-		m.rest_len = (uint32_t)strlen(text);
-	}
-	m.rest = (const uint8_t *)text;
-	n = wire_put_result(out, sizeof out, &m);
-	/* one that doesn't wait for the answer has ended: the loop sees that */
-	(void)write_all(sock, out, n);
-}
 
 static void request_free(struct owner *o)
 {
@@ -50,7 +27,7 @@ static void request_free(struct owner *o)
 void owner_created(struct owner *o, const struct err *e)
 {
 	if (o->creator >= 0)
-		send_answer(o->creator, e, o->record.id);
+		answer_send(o->creator, e, o->record.id);
 	o->creator = close_fd(o->creator);
 	request_free(o);
 }
@@ -219,7 +196,7 @@ int owner_run(const struct engine_ops *ops, int sock, int answer)
 		if (e.reason == REASON_NONE)
 			err_set(&e, R_SETUP_FAILED, errno,
 				"read what a sandbox is to be made from");
-		send_answer(answer, &e, NULL);
+		answer_send(answer, &e, NULL);
 		return reason_exit(e.reason);
 	}
 	if (sock != answer)

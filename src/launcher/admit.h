@@ -21,7 +21,7 @@ struct admit {
 	enum admit_use use;
 	bool writable;
 	bool allow_root_owned; /* --root-workspace */
-	bool for_other;        /* asked for by uid, whose a writable directory must be; else by this process's user */
+	bool for_other; /* asked for by uid, whose a writable directory must be; else by this process's user */
 	uid_t uid;
 };
 

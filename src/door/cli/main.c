@@ -51,6 +51,7 @@ static const struct {
 	[VERB_CONFIG_SHOW] = { "config show", verb_config_show },
 	[VERB_CONFIG_CHECK] = { "config check", verb_config_check },
 	[VERB_LOG] = { "log", verb_log },
+	[VERB_LAUNCHER] = { "launcher", verb_launcher },
 	[VERB_AUDIT_VERIFY] = { "audit verify", verb_audit_verify },
 	[VERB_AUDIT_SHOW] = { "audit show", verb_audit_show },
 	[VERB_COMPLETION] = { "completion", verb_completion },

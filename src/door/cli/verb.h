@@ -16,6 +16,7 @@ verb_fn verb_inspect, verb_stats, verb_pause, verb_resume, verb_stop, verb_start
 verb_fn verb_snapshot, verb_fork, verb_diff, verb_apply, verb_rm, verb_events, verb_prune, verb_df;
 verb_fn verb_image_import, verb_image_build, verb_image_pull, verb_image_ls, verb_image_inspect;
 verb_fn verb_image_rm, verb_image_export;
+verb_fn verb_launcher;
 verb_fn verb_audit_verify, verb_audit_show;
 verb_fn verb_config_show, verb_config_check, verb_log, verb_completion, verb_help, verb_version;
 
