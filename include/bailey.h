@@ -209,8 +209,8 @@ BAILEY_API int bailey_prune(
 BAILEY_API int bailey_remove_sandbox(struct bailey *b, const char *sandbox, uint64_t grace_ms,
 	int force, struct bailey_error *e);
 
-/* Space in use.  kind: "layer" (what a sandbox wrote), "spool" (output kept), "image" (files that images share are counted
- * with each), "events"; name: id or image.  Returns 1 when fn ended it. */
+/* Space in use.  kind: "layer" (what a sandbox wrote), "spool" (output kept), "image" (what it has alone), "shared" (what
+ * several images have, once), "events"; name: id or image.  Returns 1 when fn ended it. */
 typedef int bailey_usage_fn(void *arg, const char *kind, const char *name, uint64_t bytes);
 BAILEY_API int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_error *e);
 

@@ -339,27 +339,16 @@ static uint64_t dir_bytes(int at, const char *path)
 	return bytes;
 }
 
-/* What isn't an image, and one that goes meanwhile, is passed over. */
-static int each_image(const struct bailey *b, bailey_usage_fn *fn, void *arg)
+struct image_rows {
+	bailey_usage_fn *fn;
+	void *arg;
+};
+
+static int image_row(void *arg, const char *name, uint64_t bytes)
 {
-	_cleanup_free_ char *path = xasprintf("%s/images/refs", b->home);
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
+	const struct image_rows *r = arg;
 
-	if (!dir) {
-		(void)close_fd(fd);
-		return 0;
-	}
-	while (r == 0 && (d = readdir(dir))) {
-		_cleanup_err_ struct err ignored = ERR_INIT;
-		_cleanup_image_ struct image i;
-
-		image_init(&i);
-		if (*d->d_name != '.' && image_read(fd, d->d_name, &i, &ignored) == 0)
-			r = fn(arg, "image", d->d_name, i.size_bytes) != 0;
-	}
-	return r;
+	return r->fn(r->arg, name ? "image" : "shared", name ?: "", bytes) != 0;
 }
 
 int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_error *e)
@@ -383,6 +372,6 @@ int bailey_df(struct bailey *b, bailey_usage_fn *fn, void *arg, struct bailey_er
 		fstatat(l.sandboxes, "events", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		r = fn(arg, "events", "", (uint64_t)st.st_blocks * 512) != 0;
 	if (r == 0)
-		r = each_image(b, fn, arg);
+		r = image_usage(b->home, image_row, &(struct image_rows){ fn, arg });
 	return client_give(r, e, &err);
 }

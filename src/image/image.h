@@ -67,3 +67,8 @@ int image_parse(const char *name, struct buf *text, struct image *ret, struct er
 
 /* Checks "sha256:HEX" and returns HEX in it, or NULL. */
 const char *image_digest_hex(const char *digest);
+
+/* Bytes on the disk, of directories and files: for each image what it has alone, which its removal would free, then with
+ * the name NULL what several share, once.  fn ends it by another answer than 0, which is returned. */
+typedef int image_usage_fn(void *arg, const char *name, uint64_t bytes);
+int image_usage(const char *home, image_usage_fn *fn, void *arg);

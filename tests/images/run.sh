@@ -432,6 +432,89 @@ END
 	image rm u
 }
 
+# What an image says of itself holds for run, create and exec, unless a flag says otherwise.
+words_hold() {
+	local name ids id line
+	if [ ! -x /bin/busybox ]; then
+		skip 'the words of an image' '/bin/busybox is not there'
+		return 0
+	fi
+	mkdir "$T/hold"
+	python3 - "$T/hold" "$here" <<'END'
+import sys
+dir_, here = sys.argv[1:3]
+sys.path.insert(0, here)
+sys.argv = ["x", dir_, "/nowhere"]
+from hostile import Layout, d, entry, link, tar
+files = [d("bin"), entry("bin/busybox", open("/bin/busybox", "rb").read(), mode=0o755), d("etc"), d("srv"),
+         entry("etc/passwd", b"root:x:0:0::/:/bin/sh\nd:x:7:8:::\n"), entry("etc/group", b"root:x:0:\nstaff:x:50:d\n")]
+files += [link("bin/" + x, "busybox") for x in ("sh", "id")]
+for name, user in (("named", "d"), ("grouped", "d:staff"), ("numbered", "1234:4321"), ("unnamed", None)):
+    x = Layout(tar(files))
+    x.config["config"] = {"Env": ["A=one", "PATH=/bin"], "WorkingDir": "/srv", "Entrypoint": ["/bin/sh", "-c"],
+                          "Cmd": ["echo $A $(id -u):$(id -g) $PWD"]}
+    if user:
+        x.config["config"]["User"] = user
+    open(dir_ + "/" + name + ".tar", "wb").write(x.tar())
+END
+	# shellcheck disable=SC2016 # expanded in the sandbox
+	line='echo $A $(id -u):$(id -g) $PWD'
+	for name in named:7:8 grouped:7:50 numbered:1234:4321 unnamed:1000:1000; do
+		ids=${name#*:} name=${name%%:*}
+		image import "$T/hold/$name.tar"
+		expect_out "one $ids /srv" "$name: run, by its own command" -- run --image "$name"
+		expect_out "one $ids /srv" "$name: run, by another" -- run --image "$name" -- sh -c "$line"
+		expect_out 'two 9:9 /etc' "$name: run, with flags" -- run --image "$name" --env A=two \
+			--user 9:9 --workdir /etc
+		bailey create --image "$name"
+		id=$(cat "$T/out")
+		expect_out "one $ids /srv" "$name: exec" -- exec "$id" -- sh -c "$line"
+		expect_out 'two 9:9 /etc' "$name: exec, with flags" -- exec --env A=two --user 9:9 \
+			--workdir /etc "$id" -- sh -c "$line"
+		image_reason busy "$name: rm while a sandbox has it" rm "$name"
+		bailey rm "$id"
+		image_out '' "$name: rm" rm "$name"
+	done
+}
+
+# 127 layers of one file, on a large one that another image has too.
+many_layers() {
+	local alone
+	python3 - "$T" "$here" <<'END'
+import sys
+dir_, here = sys.argv[1:3]
+sys.path.insert(0, here)
+sys.argv = ["x", dir_, "/nowhere"]
+from hostile import BASE, Layout, entry, tar
+large = tar(BASE + [entry("large", b"x" * (17 << 20))])
+open(dir_ + "/many.tar", "wb").write(Layout(large, *[tar([entry("f%d" % i, b"x")]) for i in range(126)]).tar())
+open(dir_ + "/few.tar", "wb").write(Layout(large, tar([entry("own", b"y" * (2 << 20))])).tar())
+END
+	image_out many '127 layers' import "$T/many.tar"
+	is 'all of them are in it' '126 127' "$(find "$(tree_of many)" -name 'f*' | wc -l) $(field many layers)"
+	alone=$(image_bytes image many)
+	between 'one image has all of it alone' $((17 << 20)) $((20 << 20)) "$alone"
+	is 'and shares nothing' '' "$(image_bytes shared '')"
+	image_out few 'an image that shares the large layer' import "$T/few.tar"
+	between 'the large layer is counted once' $((17 << 20)) $((18 << 20)) "$(image_bytes shared '')"
+	between 'what one has alone' 1 $((2 << 20)) "$(image_bytes image many)"
+	between 'and the other' $((2 << 20)) $((3 << 20)) "$(image_bytes image few)"
+	image rm few
+	is 'alone again' "$alone" "$(image_bytes image many)"
+	image rm many
+	holds 'and gone' store_is_clean 0
+}
+
+image_bytes() { # KIND NAME
+	"$BAILEY" df --json | perl "$lib/json.pl" | awk -F '\t' -v kind="$1" -v name="$2" '
+		{ split($1, at, "."); v[at[1], at[2]] = $3; n = at[1] }
+		END {
+			for (i = 0; i <= n; i++)
+				if (v[i, "kind"] == kind && (name == "" || v[i, "name"] == name))
+					print v[i, "bytes"]
+		}'
+}
+
 # An image of one program, without usr or bin.
 single_program() {
 	have 'an image of one program' gcc || return 0
@@ -685,7 +768,7 @@ main() {
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	export BAILEY_HOME=$T/home PYTHONDONTWRITEBYTECODE=1
-	topics=(forms layer_cases hostile races full_disk swapped_links behind_walls users_and_words
+	topics=(forms layer_cases hostile races full_disk swapped_links behind_walls users_and_words words_hold many_layers
 		single_program missing_tools built docker_saved layouts pulled)
 	[ $# -eq 0 ] || topics=("$@")
 	[[ " ${topics[*]} " != *' built '* ]] || begin_build

@@ -13,7 +13,7 @@
 
 #include "base/str.h"
 #include "image/import/digest.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 static struct chain_tree *top(struct chain *c)
 {

@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "image/import/layer.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 struct clone {
 	struct walk walk;

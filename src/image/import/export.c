@@ -14,7 +14,7 @@
 #include "image/import/digest.h"
 #include "image/import/pack.h"
 #include "image/import/verbs.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 struct export
 {

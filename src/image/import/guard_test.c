@@ -19,7 +19,7 @@
 
 #include "base/confine.h"
 #include "base/str.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 #include "image/import/worker.h"
 
 static char dir[] = "/tmp/bailey-guard-test.XXXXXX";

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "image/import/names.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 enum { MAX_ID = 65534 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 
 #include "base/str.h"
 #include "image/import/pack.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 static char dir[] = "/tmp/bailey-layer-test.XXXXXX";
 

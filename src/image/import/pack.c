@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 enum { PACK_BUFFER = 256 << 10 };
 

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 enum { MAX_FILES = 16384, COPY_BYTES = 1 << 20, MAX_LINKS = 8 };
 

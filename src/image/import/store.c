@@ -18,7 +18,7 @@
 #include "base/home.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 

@@ -1,5 +1,5 @@
 /* Walks over trees that are changed at the worst moment: between the look at a name and its opening. */
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>

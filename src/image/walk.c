@@ -1,6 +1,6 @@
 /* Owns walking and removing trees.  Called by everything in this room that goes through a tree; the trees are the store's
  * own, the user's, or in the making from a hostile archive. */
-#include "image/import/walk.h"
+#include "image/walk.h"
 
 #include <dirent.h>
 #include <errno.h>
