@@ -110,12 +110,17 @@ static int guest_error(
 	const char *path = next_text(&p, &n), *why = path ? next_text(&p, &n) : NULL;
 	char shown[512], cause[256];
 
-	if (!path || !*path)
-		return err_set(e, r, (int)m->error, "%s '%s'", what, object);
-	put_escaped(shown, sizeof shown, path);
-	put_escaped(cause, sizeof cause, why ? why : "");
-	return err_set(e, r, (int)m->error, "%s '%s': '%s'%s%s", what, object, shown,
-		*cause ? ": " : "", cause);
+	put_escaped(shown, sizeof shown, path ?: "");
+	put_escaped(cause, sizeof cause, path && why ? why : "");
+	if (!*shown)
+		err_set(e, r, (int)m->error, "%s '%s'", what, object);
+	else
+		err_set(e, r, (int)m->error, "%s '%s': '%s'%s%s", what, object, shown,
+			*cause ? ": " : "", cause);
+	if (r != R_DISK_FULL)
+		return -1;
+	return err_remedy(e,
+		"Remove files inside, or make a sandbox with a larger --disk; a writable workspace has the host's room.");
 }
 
 int client_result_error(
