@@ -17,19 +17,6 @@
 
 enum { BACKLOG = 64, FIRST_FD = 3 };
 
-bool daemon_allows(const struct daemon_options *o, uid_t uid)
-{
-	for (unsigned i = 0; i < o->n_uids; i++)
-		if (o->uids[i] == uid)
-			return true;
-	return uid == geteuid();
-}
-
-char *daemon_home(const char *home, uid_t uid)
-{
-	return uid == geteuid() ? xstrdup(home) : xasprintf("%s/users/%u", home, uid);
-}
-
 /* --- what the operator says --- */
 
 static int take_uid(struct daemon_options *o, const char *text, struct err *e)
