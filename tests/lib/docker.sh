@@ -120,7 +120,8 @@ start_docker() { # DIR [WORD...]
 
 # Starts it (again) over what there is.
 restart_docker() {
-	rm -f "$docker_dir/sock" "$docker_dir/pid"
+	# a containerd that died with its daemon passes for alive while nobody has reaped it
+	rm -f "$docker_dir/sock" "$docker_dir/pid" "$docker_dir/exec/containerd/containerd.pid"
 	if [ "$docker_kind" = podman ]; then
 		launch_podman
 	else

@@ -274,7 +274,8 @@ static int negotiate(struct docker *d, struct err *e)
 		.method = "GET",
 		.path = "/version",
 		.timeout_ms = d->timeout_ms,
-		.want = "json" };
+		.want = "json",
+		.first = true };
 
 	if (http_call(d->http, &q, &reply, e) < 0)
 		return -1;

@@ -331,6 +331,20 @@ int http_failed(
 	}
 }
 
+/* With TLS 1.3 the server judges the client's certificate after the client thinks that all is well, and what it says may be
+ * lost with the connection. */
+static bool closed_after_handshake(const struct call *c, CURLcode code)
+{
+	curl_off_t shaken = 0;
+
+	if (!c->q->first || !c->http->host.tls || c->head.bytes > 0)
+		return false;
+	if (code != CURLE_RECV_ERROR && code != CURLE_SEND_ERROR && code != CURLE_GOT_NOTHING)
+		return false;
+	(void)curl_easy_getinfo(c->http->curl, CURLINFO_APPCONNECT_TIME_T, &shaken);
+	return shaken > 0;
+}
+
 static int finish(struct call *c, CURLcode code, const char *words, struct err *e)
 {
 	struct http *h = c->http;
@@ -353,6 +367,11 @@ static int finish(struct call *c, CURLcode code, const char *words, struct err *
 		err_move(e, &h->connect_err);
 		return err_wrap(e, "%s", c->q->what);
 	}
+	if (closed_after_handshake(c, code) && !is_tls_fault(h, code, words))
+		return err_set(e, R_DOCKER_TLS_FAILED, 0,
+			"%s: '%s' closed the connection behind the TLS handshake, as a daemon does that refuses the "
+			"client's certificate",
+			c->q->what, h->host.shown);
 	if (code != CURLE_OK)
 		return http_failed(h, c->q->what, code, words, e);
 	c->reply->status = c->head.status;

@@ -31,6 +31,7 @@ struct http_request {
 	uint64_t timeout_ms; /* all in all */
 	uint64_t stall_ms;   /* while nothing moves; 0: timeout_ms alone counts */
 	size_t max;          /* of the body; 0: HTTP_BODY */
+	bool first;          /* contact with that daemon */
 	docker_sink *
 		sink; /* takes the body of a good answer, of any length; NULL: it goes to the reply */
 	void *arg;

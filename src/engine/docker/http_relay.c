@@ -212,17 +212,15 @@ struct relay {
 	uint64_t gone_ms; /* when the local side was closed for good; 0: it is there */
 };
 
-/* Each returns false when the relay is over. */
-
-static bool decode(struct relay *r, size_t n)
+/* What is no frame ends the stream as its end does; the bytes before it count. */
+static void decode(struct relay *r, size_t n)
 {
-	ssize_t k = multiplex_decode(&r->frames, r->in, n);
-
 	r->in_at = 0;
-	r->in_n = k > 0 ? (size_t)k : 0;
-	return k >= 0;
+	r->in_n = multiplex_decode(&r->frames, r->in, n);
+	r->daemon_eof = r->frames.bad;
 }
 
+/* This and the others that return a truth: false when the relay is over. */
 static bool pull_daemon(struct relay *r)
 {
 	while (r->in_n == 0 && !r->daemon_eof) {
@@ -236,8 +234,8 @@ static bool pull_daemon(struct relay *r)
 			return false;
 		if (got == 0)
 			r->daemon_eof = true;
-		else if (!decode(r, got))
-			return false;
+		else
+			decode(r, got);
 	}
 	return true;
 }
@@ -357,8 +355,7 @@ static void relay(struct relay *r)
 {
 	if (r->line->n > 0) {
 		memcpy(r->in, r->line->data, r->line->n);
-		if (!decode(r, r->line->n))
-			return;
+		decode(r, r->line->n);
 	}
 	while (move_in(r)) {
 		pull_local(r);

@@ -20,7 +20,7 @@ static bool begin_frame(struct multiplex *m)
 	return m->left <= MULTIPLEX_FRAME;
 }
 
-ssize_t multiplex_decode(struct multiplex *m, uint8_t *p, size_t n)
+size_t multiplex_decode(struct multiplex *m, uint8_t *p, size_t n)
 {
 	size_t in = 0, out = 0, part;
 
@@ -41,7 +41,7 @@ ssize_t multiplex_decode(struct multiplex *m, uint8_t *p, size_t n)
 		if (m->left == 0)
 			m->head_n = 0;
 	}
-	return m->bad ? -1 : (ssize_t)out;
+	return out;
 }
 
 bool multiplex_whole(const struct multiplex *m)

@@ -20,8 +20,8 @@ struct multiplex {
 };
 
 /* Decodes n bytes in place: the payload of standard output is moved to the front of p, everything else is dropped.
- * Returns how much there is, or -1: what came is not this framing. */
-ssize_t multiplex_decode(struct multiplex *m, uint8_t *p, size_t n);
+ * Returns how much there is.  What is not this framing sets m->bad and is dropped with all that follows. */
+size_t multiplex_decode(struct multiplex *m, uint8_t *p, size_t n);
 
 /* True where a stream may end: between two frames. */
 bool multiplex_whole(const struct multiplex *m);
