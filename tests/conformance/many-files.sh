@@ -27,12 +27,12 @@ mkdir "$T/many"
 	cd "$T/many" || exit
 	seq 1 "$files" | awk '{ d = int($1 / 1000); if (!(d in s)) { s[d] = 1; print d > "../dirs" } print d "/f" $1 }' >../names
 	xargs mkdir <../dirs
-	perl -ne 'chomp; open my $f, ">", $_ or die; print $f $_' ../names
+	perl -ne 'chomp; open my $f, ">", $_ or die; print $f $_ if $. % 10 == 0' ../names
 )
 dirs=$(wc -l <"$T/dirs")
 sum=$(cd "$T/many" && find . -type f -printf '%P %s\n' | sort | sha256sum)
-# an inode of the layer takes a kibibyte, and a file of a few bytes a page
-new --disk $((files * 6 / 1024 + 32))m --memory 2g
+# an inode of the layer is counted with two kibibytes of its size, and what is in it is memory of the sandbox
+new --disk $((files * 6 / 1024 + 32))m --memory $((files * 4 / 1024 + 1024))m
 timed cp "$T/many" "$sb:/workspace/many"
 is 'in' 0 "$rc"
 tells 'all are there' "$files" 'find /workspace/many -type f | wc -l'
@@ -53,7 +53,7 @@ timed rm --force "$sb"
 rm -rf "$T/back" "$T/applied"
 
 # a layer for half of them
-new --disk $((files * 2 / 1024 + 1))m
+new --disk $((files / 1024 + 1))m
 timed cp "$T/many" "$sb:/workspace/many"
 refused "$(rc_of disk_full)" disk_full 'more than the layer takes'
 like 'the remedy names the option' '*--disk*' "$(cat "$T/err")"
