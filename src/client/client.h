@@ -21,7 +21,7 @@ enum {
 		15000,          /* a request without progress, unless the caller says otherwise */
 	CLIENT_SLOW_FACTOR = 8, /* ... of one that may work long between two answers */
 	CLIENT_IN_BYTES = 256 << 10,
-	CLIENT_OUT_HIGH = 512 << 10, /* feeds add nothing while this much waits to be sent */
+	CLIENT_OUT_HIGH = 256 << 10, /* feeds add nothing while this much waits to be sent */
 	CLIENT_OUT_MAX = 8 << 20,    /* of everything; a caller that passes it is told "busy" */
 	CLIENT_ACK_BYTES = 256 << 10,
 	CLIENT_MAX_FDS = 4, /* descriptors that came and wait for their RESULT */
@@ -239,6 +239,11 @@ int stream_ready(struct stream *st, struct source *s, struct err *e);
 
 /* Sends of the source what credit and room allow. */
 int stream_pump(struct stream *st, struct err *e);
+
+/* Room for bytes of the caller's own, to be written there: 0 bytes when there is none now, -1 with *e.  stream_filled() says
+ * how many were. */
+int stream_space(struct stream *st, uint8_t **ret, size_t *ret_n, struct err *e);
+int stream_filled(struct stream *st, size_t n, struct err *e);
 
 /* Bytes of the caller's own; returns how many were taken. */
 int stream_send(struct stream *st, const void *p, size_t n, size_t *ret_taken, struct err *e);

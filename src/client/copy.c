@@ -13,7 +13,7 @@
 #include "client/file.h"
 #include "tree/tree.h"
 
-enum { CHUNK = 256 << 10 };
+enum { LISTEN_BYTES = 256 << 10 };
 
 /* Where something is copied to: a directory that is there, and the name in it. */
 struct place {
@@ -72,21 +72,33 @@ static void tell(const struct bailey_sandbox *s, uint64_t bytes)
 
 /* --- in --- */
 
+/* Reads to where it is sent from. */
 static int pump_reader(struct tree_reader *r, struct stream *st, const char *path, struct err *e)
 {
-	_cleanup_free_ uint8_t *data = malloc(CHUNK);
-	size_t n = 0;
+	uint64_t listened = 0;
+	uint8_t *to;
+	size_t n;
 
-	if (!data)
-		return err_set(e, R_NO_MEMORY, ENOMEM, "copy to '%.256s'", path);
 	while (!st->over) {
-		if (tree_reader_read(r, data, CHUNK, &n, e) < 0)
+		if (stream_space(st, &to, &n, e) < 0)
 			return -1;
-		if (!n)
+		if (!n) {
+			if (stream_wait_room(st, "copy to", path, e) < 0)
+				return -1;
+			continue;
+		}
+		if (tree_reader_read(r, to, n, &n, e) < 0)
+			return -1;
+		if (!n) {
+			tell(st->conn, st->feed.sent);
 			return stream_send_eof(st, e);
-		if (stream_send_all(st, data, n, "copy to", path, e) < 0)
+		}
+		if (stream_filled(st, n, e) < 0)
 			return -1;
-		tell(st->conn, st->feed.sent);
+		if (st->feed.sent - listened < LISTEN_BYTES)
+			continue;
+		listened = st->feed.sent;
+		tell(st->conn, listened);
 		/* an early refusal is heard as soon as it is there */
 		if (conn_turn(st->conn, 0, e) < 0)
 			return -1;

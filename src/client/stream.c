@@ -439,24 +439,47 @@ int stream_ready(struct stream *st, struct source *s, struct err *e)
 	return sink_ready(st, s == &st->lanes[1].sink, e);
 }
 
+int stream_space(struct stream *st, uint8_t **ret, size_t *ret_n, struct err *e)
+{
+	uint8_t *out;
+
+	*ret_n = feed_room(st);
+	if (!*ret_n)
+		return 0;
+	out = conn_reserve(st->conn, *ret_n, e);
+	if (!out)
+		return -1;
+	*ret = out + WIRE_HEADER;
+	return 0;
+}
+
+int stream_filled(struct stream *st, size_t n, struct err *e)
+{
+	struct bailey_sandbox *c = st->conn;
+
+	wire_put_header(c->out + c->out_end, WIRE_DATA, st->number, (uint32_t)n);
+	conn_commit(c, WIRE_HEADER + n);
+	st->feed.sent += n;
+	return conn_waiting(c) >= CLIENT_OUT_HIGH ? conn_flush(c, e) : 0;
+}
+
 int stream_send(struct stream *st, const void *p, size_t n, size_t *ret_taken, struct err *e)
 {
 	const uint8_t *from = p;
 	size_t taken = 0, room;
+	uint8_t *to;
 
-	while (taken < n && (room = feed_room(st))) {
-		const size_t part = n - taken < room ? n - taken : room;
-		uint8_t *out = conn_reserve(st->conn, part, e);
-
-		if (!out)
+	while (taken < n) {
+		if (stream_space(st, &to, &room, e) < 0)
 			return -1;
-		wire_put_header(out, WIRE_DATA, st->number, (uint32_t)part);
-		memcpy(out + WIRE_HEADER, from + taken, part);
-		conn_commit(st->conn, WIRE_HEADER + part);
-		st->feed.sent += part;
-		taken += part;
-		if (conn_waiting(st->conn) >= CLIENT_OUT_HIGH && conn_flush(st->conn, e) < 0)
+		if (!room)
+			break;
+		if (room > n - taken)
+			room = n - taken;
+		memcpy(to, from + taken, room);
+		if (stream_filled(st, room, e) < 0)
 			return -1;
+		taken += room;
 	}
 	*ret_taken = taken;
 	return 0;

@@ -85,7 +85,7 @@ static bool send_records(struct channel *c, struct ask *a, size_t n)
 
 		if (!take || a->cursor.pos >= target(a))
 			return false;
-		sock_put_frame(s, WIRE_DATA, lane ? a->number | (uint32_t)WIRE_STDERR : a->number,
+		sock_lend_frame(s, WIRE_DATA, lane ? a->number | (uint32_t)WIRE_STDERR : a->number,
 			p, take);
 		a->sent[lane] += take;
 		cursor_used(&a->cursor, take, left - take);
@@ -101,6 +101,7 @@ static bool send_records(struct channel *c, struct ask *a, size_t n)
 static void send_output(struct channel *c, struct ask *a)
 {
 	const struct command *k = a->command;
+	bool more;
 	size_t n;
 
 	for (;;) {
@@ -109,7 +110,9 @@ static void send_output(struct channel *c, struct ask *a)
 			return;
 		}
 		n = cursor_read(&k->output, &a->cursor, c->in, READ_BYTES);
-		if (!n || !send_records(c, a, n))
+		more = n && send_records(c, a, n);
+		sock_settle(); /* what was lent lies in c->in */
+		if (!more)
 			break;
 	}
 	if (a->cursor.pos < output_pos(&k->output))

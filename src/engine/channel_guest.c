@@ -195,7 +195,7 @@ static bool take_data(struct channel *c, struct line *l, unsigned lane, const st
 	if (l->kind == LINE_COMMAND) {
 		command_data(c, command_of(l), lane, f->body, f->length);
 	} else if (a) {
-		sock_put_frame(&a->client->sock, WIRE_DATA, a->number, f->body, f->length);
+		sock_lend_frame(&a->client->sock, WIRE_DATA, a->number, f->body, f->length);
 		a->passed += f->length;
 	}
 	return true;
@@ -418,11 +418,14 @@ void guest_ready(struct channel *c)
 		if (parsed == WIRE_SHORT)
 			break;
 		if (parsed == WIRE_REFUSED || !take_frame(c, &f)) {
+			sock_settle();
 			guest_break(c, true);
 			return;
 		}
 		at += used;
 	}
+	/* what was lent lies where the next bytes are read to */
+	sock_settle();
 	if (!sock_hold(&c->guest, c->in + at, n - at))
 		guest_break(c, false);
 	c->stuck_at = n == at ? 0 : boottime_ms() + STUCK_MS;

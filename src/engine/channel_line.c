@@ -165,7 +165,7 @@ static bool pump_bytes(struct channel *c, struct line *l)
 			n = WIRE_MAX_BODY;
 		if (n > l->limit - l->sent)
 			n = (size_t)(l->limit - l->sent);
-		sock_put_frame(&c->guest, WIRE_DATA, l->number, p, n);
+		sock_lend_frame(&c->guest, WIRE_DATA, l->number, p, n);
 		l->sent += n;
 	}
 	if (l->eof && !l->eof_sent && l->sent == end) {

@@ -6,10 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/cleanup.h"
 
-enum { FIRST_CAP = 4096, SEND_MAX = 1 << 20, SEND_BUFFER = 208 << 10 };
+enum {
+	FIRST_CAP = 4096,
+	SEND_MAX = 1 << 20,
+	SEND_BUFFER = 208 << 10,
+	LENT_FRAMES = 32,
+	LENT_MIN = 4096, /* below, a copy is cheaper */
+};
+
+/* What is to be sent behind `out` of one socket and lies elsewhere. */
+static struct {
+	struct sock *to; /* NULL: nothing */
+	size_t bytes;
+	unsigned n;
+	uint8_t heads[LENT_FRAMES][WIRE_HEADER];
+	struct iovec parts[1 + 2 * LENT_FRAMES]; /* the first is for `out` */
+} lent;
 
 /* Twice the usual room: half as many turns for the same bytes. */
 static void widen(int fd)
@@ -28,6 +44,8 @@ void sock_init(struct sock *s, int fd)
 
 void sock_done(struct sock *s)
 {
+	if (lent.to == s)
+		lent.to = NULL;
 	s->fd = close_fd(s->fd);
 	s->pass_fd = close_fd(s->pass_fd);
 	free(s->held);
@@ -37,7 +55,7 @@ void sock_done(struct sock *s)
 
 size_t sock_waiting(const struct sock *s)
 {
-	return s->end - s->start;
+	return s->end - s->start + (lent.to == s ? lent.bytes : 0);
 }
 
 int sock_read(struct sock *s, uint8_t *in, size_t *ret_n)
@@ -72,9 +90,10 @@ bool sock_hold(struct sock *s, const uint8_t *p, size_t n)
 	return true;
 }
 
-uint8_t *sock_reserve(struct sock *s, size_t n)
+/* Room in `out`. */
+static uint8_t *reserve(struct sock *s, size_t n)
 {
-	const size_t waiting = sock_waiting(s);
+	const size_t waiting = s->end - s->start;
 	size_t cap = s->cap ? s->cap : FIRST_CAP;
 	uint8_t *grown;
 
@@ -104,6 +123,14 @@ uint8_t *sock_reserve(struct sock *s, size_t n)
 	return NULL;
 }
 
+uint8_t *sock_reserve(struct sock *s, size_t n)
+{
+	/* what comes now comes behind it */
+	if (lent.to == s)
+		sock_settle();
+	return reserve(s, n);
+}
+
 void sock_commit(struct sock *s, size_t n)
 {
 	s->end += n;
@@ -128,6 +155,82 @@ void sock_put_frame(struct sock *s, uint32_t type, uint32_t stream, const uint8_
 	if (n)
 		memcpy(out + WIRE_HEADER, body, n);
 	sock_commit(s, WIRE_HEADER + n);
+}
+
+/* Copies what is left behind the first `sent` bytes of `out` and the lent ones together. */
+static void keep_lent(struct sock *s, size_t sent)
+{
+	size_t waiting = s->end - s->start, skip;
+
+	s->start += sent < waiting ? sent : waiting;
+	skip = sent < waiting ? 0 : sent - waiting;
+	for (unsigned i = 1; i <= 2 * lent.n; i++) {
+		const struct iovec *v = &lent.parts[i];
+		const size_t over = skip < v->iov_len ? skip : v->iov_len;
+		uint8_t *out;
+
+		skip -= over;
+		if (over == v->iov_len)
+			continue;
+		out = reserve(s, v->iov_len - over);
+		if (!out)
+			return;
+		memcpy(out, (const uint8_t *)v->iov_base + over, v->iov_len - over);
+		sock_commit(s, v->iov_len - over);
+	}
+}
+
+void sock_settle(void)
+{
+	struct sock *s = lent.to;
+	struct msghdr m = { .msg_iov = lent.parts + 1, .msg_iovlen = 2 * (size_t)lent.n };
+	ssize_t n;
+
+	if (!s)
+		return;
+	lent.to = NULL;
+	if (s->failed)
+		return;
+	if (s->end > s->start) {
+		lent.parts[0] = (struct iovec){ s->out + s->start, s->end - s->start };
+		m.msg_iov = lent.parts;
+		m.msg_iovlen++;
+	}
+	do
+		n = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN)
+		s->failed = true;
+	else
+		keep_lent(s, n < 0 ? 0 : (size_t)n);
+}
+
+void sock_lend_frame(struct sock *s, uint32_t type, uint32_t stream, const uint8_t *body, size_t n)
+{
+	union {
+		const uint8_t *in;
+		void *out;
+	} p = { .in = body };
+	struct iovec *v;
+
+	if (lent.to && (lent.to != s || lent.n == LENT_FRAMES))
+		sock_settle();
+	/* a descriptor goes with a byte of `out` */
+	if (n < LENT_MIN || s->pass_fd >= 0 || s->fd < 0 || s->failed) {
+		sock_put_frame(s, type, stream, body, n);
+		return;
+	}
+	if (!lent.to) {
+		lent.to = s;
+		lent.n = 0;
+		lent.bytes = 0;
+	}
+	wire_put_header(lent.heads[lent.n], type, stream, (uint32_t)n);
+	v = &lent.parts[1 + 2 * lent.n];
+	v[0] = (struct iovec){ lent.heads[lent.n], WIRE_HEADER };
+	v[1] = (struct iovec){ p.out, n };
+	lent.n++;
+	lent.bytes += WIRE_HEADER + n;
 }
 
 /* A descriptor goes with the first byte of its frame: what stands before is sent by itself. */
@@ -161,6 +264,8 @@ static ssize_t send_some(struct sock *s)
 
 bool sock_flush(struct sock *s)
 {
+	if (lent.to == s)
+		sock_settle();
 	while (!s->failed && sock_waiting(s)) {
 		ssize_t n = send_some(s);
 

@@ -52,8 +52,13 @@ bool sock_flush(struct sock *s);
 /* Gives memory back that isn't in use. */
 void sock_shrink(struct sock *s);
 
-/* A frame whose body lies there already. */
+/* A frame whose body lies there already: copied. */
 void sock_put_frame(struct sock *s, uint32_t type, uint32_t stream, const uint8_t *body, size_t n);
+
+/* The same without a copy: the body stays as it is until sock_flush() of this socket, or of any other to which something was
+ * lent after it; what didn't go by then is copied.  sock_settle() does that for whoever it is. */
+void sock_lend_frame(struct sock *s, uint32_t type, uint32_t stream, const uint8_t *body, size_t n);
+void sock_settle(void);
 
 /* Encodes a frame at the end of what is to be sent; rest_n: bytes of its rest. */
 #define sock_put_rest(s, name, rest_n, ...) \
