@@ -68,15 +68,23 @@ static bool parse_token(const char *p, long n)
 	return true;
 }
 
+enum { FILE_PATH = sizeof d.address.sun_path + 8 };
+
+static void file_path(char path[FILE_PATH], const char *dir, const char *name)
+{
+	size_t n = text_len(dir);
+
+	memcpy(path, dir, n);
+	memcpy(path + n, name, text_len(name) + 1);
+}
+
 static bool read_token(const char *dir)
 {
-	char text[TOKEN_DIGITS + 8], path[sizeof d.address.sun_path + 8];
-	size_t n = text_len(dir);
+	char text[TOKEN_DIGITS + 8], path[FILE_PATH];
 	struct stat st;
 	long fd, r;
 
-	memcpy(path, dir, n);
-	memcpy(path + n, "/token", 7);
+	file_path(path, dir, "/token");
 	fd = sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
@@ -220,9 +228,16 @@ void dial_timer(void)
 
 int dial_main(char **argv, char **env)
 {
+	char path[FILE_PATH];
+	int r;
+
 	guest_keeps_caps = has_word(argv[1] + 4, "caps");
 	if (!take_directory(argv[2]) || !read_token(argv[2]))
 		return GUEST_EXIT_BROKEN;
+	file_path(path, argv[2], "/check");
+	r = check_mounts(path);
+	if (r)
+		return r;
 	wall_build(has_word(argv[1] + 4, "setgid"), guest_keeps_caps);
 	d.timer = (int)sys2(SYS_timerfd_create, CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (d.timer < 0)

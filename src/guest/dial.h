@@ -21,4 +21,7 @@ void dial_channel(const struct wire_come *m);
 /* Capabilities that what the guest starts keeps; 0 but where a profile says so. */
 extern bool guest_keeps_caps;
 
+/* What the host wrote at this path about the guest's mounts; 0, or the exit status that says what is wrong. */
+int check_mounts(const char *path);
+
 void wall_build(bool allow_setgid, bool keep_caps);

@@ -95,6 +95,79 @@ static void test_token_is_no_file(void **state)
 	}
 }
 
+/* --- its mounts --- */
+
+/* Prepared by a guest that never served; "@" in the words is the directory. */
+static int ends_with(const char *prepare, const char *words)
+{
+	char script[400], *at;
+	int status = 0;
+
+	play_start_dialling(&p, "dial", NULL);
+	(void)kill(p.pid, SIGKILL);
+	assert_int_equal(waitpid(p.pid, &status, 0), p.pid);
+	FMT(script,
+		"printf '%s' | sed \"s,@,$PWD,;s,UID,%u,;s,GID,%u,;s,INO,$(stat -c %%i . ),;"
+		"s,DEV,$(stat -c %%d .),\" >check; echo " PLAY_TOKEN " >token; %s",
+		words, p.uid, p.gid, prepare);
+	at = script;
+	play_host(&p, at);
+	play_again(&p);
+	for (unsigned i = 0; waitpid(p.pid, &status, WNOHANG) != p.pid; i++) {
+		int fd = play_accept(&p, 100);
+
+		if (fd >= 0) {
+			(void)close_fd(fd);
+			return 0;
+		}
+		assert_true(i < 100);
+	}
+	p.pid = fork();
+	if (!p.pid)
+		_exit(0);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_mounts(void **state)
+{
+	static const struct {
+		const char *prepare, *words;
+		int status;
+	} cases[] = {
+		{ "mkdir -m 777 t", "tmpfs 700 UID GID @/t\n", 0 },
+		{ "mkdir -m 700 t", "tmpfs 700 UID GID @/t", 0 },
+		{ "true", "tmpfs 700 UID GID @/none\n", 122 },
+		{ "touch t", "tmpfs 700 UID GID @/t\n", 122 },
+		{ "mkdir x; ln -s x t", "tmpfs 700 UID GID @/t\n", 122 },
+		{ "mkdir t", "tmpfs 700 UID 77 @/t\n", 122 },
+		{ "mkdir t", "tmpfs 700 77 GID @/t\n", 122 },
+		{ "true", "object DEV INO @\n", 0 },
+		{ "true", "object DEV 1 @\n", 121 },
+		{ "true", "object 1 INO @\n", 121 },
+		{ "true", "object DEV INO @/none\n", 121 },
+		{ "true", "object DEV INO @\nobject DEV 1 @\n", 121 },
+		{ "true", "object DEV INO\n", 121 },
+		{ "true", "nonsense 1 2 @\n", 125 },
+		{ "true", "tmpfs 999 1 1 @\n", 125 },
+		{ "true", "tmpfs 77777 1 1 @\n", 125 },
+		{ "true", "object x y @\n", 125 },
+		{ "ln -sf token check", "", 125 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int status = ends_with(cases[i].prepare, cases[i].words);
+
+		if (status != cases[i].status)
+			fail_msg("'%s' '%s': %d, not %d", cases[i].prepare, cases[i].words, status,
+				cases[i].status);
+		if (i == 0)
+			play_host(&p, "[ $(stat -c %a t) = 700 ]");
+		play_stop(&p);
+	}
+}
+
 /* A host that doesn't know the token hangs up: the guest comes back, less and less often, and serves the one that does. */
 static void test_refused(void **state)
 {
@@ -302,6 +375,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_begins, start, stop),
 		cmocka_unit_test(test_hostile_token),
 		cmocka_unit_test(test_token_is_no_file),
+		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test_setup_teardown(test_channel_replaced, start, stop),
 		cmocka_unit_test_setup_teardown(test_lost_while_running, start, stop),
@@ -313,6 +387,7 @@ int main(void)
 	};
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)alarm(100);
 	if (!play_possible())
 		return 77;
 	return cmocka_run_group_tests(tests, NULL, NULL);

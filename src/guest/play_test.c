@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -97,6 +98,7 @@ static void be_parent(const struct play *p, int control, int other_end, enum pla
 	pid_t pid;
 
 	(void)close_fd(other_end);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!enter_namespaces())
 		_exit(126);
 	pid = fork();

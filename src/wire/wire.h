@@ -27,6 +27,12 @@ enum {
 	WIRE_SAME_ID = -1,              /* as a u32: the sandbox's own */
 };
 
+/* How a guest that dials ends when its mounts are not what its host meant. */
+enum wire_exit {
+	WIRE_EXIT_OBJECT = 121, /* another object than the one that was checked */
+	WIRE_EXIT_TMPFS = 122,  /* other ids, or a mode that the guest can't set */
+};
+
 enum wire_hello_flags {
 	WIRE_HELLO_FRESH = 1, /* the sender remembers no earlier connection */
 	WIRE_HELLO_ALL = 1,
