@@ -46,6 +46,7 @@ conformance-user user  240 tests/conformance/run.sh
 hostile-guest    self  300 tests/hostile-guest/run.sh
 hostile-user     user  300 tests/hostile-guest/run.sh
 two-users        self  150 tests/two-users/run.sh
+launcher         self  180 tests/launcher/run.sh
 leak             self  150 tests/leak/run.sh
 archives         self  120 tests/archives/run.sh
 races            self  240 tests/races/run.sh

@@ -11,6 +11,7 @@ enum {
 	DAEMON_MAX_UIDS = 64, /* that --allow-uid names */
 	DAEMON_MAX_CLIENTS = 256,
 	DAEMON_MAX_PER_UID = 32, /* connections */
+	DAEMON_MAX_STRANGER = 2, /* of one whom it does not serve, until he was told so */
 	DAEMON_SWEEP_MS = 600000,
 	DAEMON_LATE_MS = 5000, /* that an owner has to see to its deadline itself */
 };

@@ -86,6 +86,15 @@ static int default_socket(char **ret, struct err *e)
 	return 0;
 }
 
+/* False only when it is certain that nobody does. */
+static bool listens(const char *path)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+	_cleanup_close_ int sock = -1;
+
+	return launch_connect(path, &sock, &e) == 0 || e.sys_errno != ECONNREFUSED;
+}
+
 /* One at a time; what a dead one left is taken away. */
 static int clear(const char *path, struct err *e)
 {
@@ -98,7 +107,7 @@ static int clear(const char *path, struct err *e)
 	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
 		return err_set(
 			e, R_STATE_UNWRITABLE, 0, "listen at '%s': something else is there", path);
-	if (socket_listens(AT_FDCWD, path))
+	if (listens(path))
 		return err_set(e, R_BUSY, 0, "listen at '%s': another launcher does", path);
 	return unlink(path) < 0 ? err_set(e, R_STATE_UNWRITABLE, errno, "remove '%s'", path) : 0;
 }

@@ -140,6 +140,18 @@ static bool obey(struct launcher *l, const struct client *c, struct launch_in *m
 	}
 }
 
+/* Where he waits for an answer. */
+static void refuse_stranger(const struct client *c, const struct launch_in *m)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	err_set(&e, R_NOT_ALLOWED, 0, "use the launcher as uid '%u'", c->peer.uid);
+	if (m->op == LAUNCH_CREATE && m->n_fds)
+		answer_send(m->fds[m->n_fds - 1], &e, NULL);
+	else
+		say_refused(c->fd, &e);
+}
+
 /* False: the connection ends. */
 static bool client_ready(struct launcher *l, const struct client *c)
 {
@@ -150,6 +162,10 @@ static bool client_ready(struct launcher *l, const struct client *c)
 		return true;
 	if (r == 0)
 		return false;
+	if (r > 0 && !daemon_allows(l->options, c->peer.uid)) {
+		refuse_stranger(c, &m);
+		return false;
+	}
 	if (r > 0 && obey(l, c, &m))
 		return true;
 	l->malformed++;
@@ -168,18 +184,8 @@ static unsigned connections_of(uid_t uid)
 	return n;
 }
 
-static int check_client(const struct launcher *l, const struct peer *p, struct err *e)
-{
-	if (!daemon_allows(l->options, p->uid))
-		return err_set(e, R_NOT_ALLOWED, 0, "use the launcher as uid '%u'", p->uid);
-	if (n_clients == DAEMON_MAX_CLIENTS || connections_of(p->uid) >= DAEMON_MAX_PER_UID)
-		return err_set(e, R_BUSY, 0, "use the launcher: too many are connected");
-	return 0;
-}
-
 static void accept_one(struct launcher *l)
 {
-	_cleanup_err_ struct err e = ERR_INIT;
 	int fd = accept4(l->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred who;
 	socklen_t n = sizeof who;
@@ -192,8 +198,9 @@ static void accept_one(struct launcher *l)
 		return;
 	}
 	p = (struct peer){ .uid = who.uid, .gid = who.gid };
-	if (check_client(l, &p, &e) < 0) {
-		say_refused(fd, &e);
+	if (n_clients == DAEMON_MAX_CLIENTS ||
+		connections_of(p.uid) >= (daemon_allows(l->options, p.uid) ? DAEMON_MAX_PER_UID
+									   : DAEMON_MAX_STRANGER)) {
 		(void)close_fd(fd);
 		return;
 	}
