@@ -43,8 +43,10 @@ static bool owner_lives(const char *pid, const char *started)
 {
 	struct proc_stat now;
 
+	/* a dead one that nobody has waited for yet holds nothing any more */
 	if (proc_stat(pid, &now) == 0)
-		return now.start == strtoull(started, NULL, 10);
+		return now.start == strtoull(started, NULL, 10) && now.state != 'Z' &&
+			now.state != 'X';
 	if (errno != ENOENT && errno != ESRCH)
 		return true;
 	return kill((pid_t)strtoull(pid, NULL, 10), 0) == 0 || errno != ESRCH;
