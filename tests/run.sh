@@ -35,6 +35,7 @@ library          self  120 tests/library/run.sh
 library-user     user  120 tests/library/run.sh
 images           self  600 tests/images/run.sh
 images-user      user  600 tests/images/run.sh
+docker-api       self  420 tests/docker/api.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
@@ -48,6 +49,8 @@ hostile-user     user  300 tests/hostile-guest/run.sh
 two-users        self  150 tests/two-users/run.sh
 launcher         self  180 tests/launcher/run.sh
 leak             self  150 tests/leak/run.sh
+leak-living      self  150 tests/leak/living.sh
+leak-living-user user  150 tests/leak/living.sh
 archives         self  120 tests/archives/run.sh
 races            self  240 tests/races/run.sh
 agents           self  420 tests/agents/run.sh
