@@ -113,7 +113,8 @@ void channel_ended(struct owner *o)
 		channel_connect(o, false);
 	else
 		channel_say(o, PAIR_GONE, 0,
-			o->record.state == STATE_LOST ? R_GUEST_LOST : R_SANDBOX_NOT_RUNNING);
+			o->record.state == STATE_LOST ? o->record.exit_reason
+						      : R_SANDBOX_NOT_RUNNING);
 	if (o->end_at)
 		channel_say(o, PAIR_END_ALL, 0, 0);
 	if (o->creator >= 0)

@@ -32,17 +32,19 @@ int state_boot(struct owner *o, struct err *e)
 	return 0;
 }
 
-static void halt(struct owner *o)
+/* True when the kernel killed something for want of memory that no command's end was put down to. */
+static bool halt(struct owner *o)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
-	struct engine_facts facts;
+	struct engine_facts facts = { .has_oom = false };
 
 	if (!o->booted)
-		return;
+		return false;
 	/* what the kernel still holds is swept later */
 	(void)o->ops->halt(o->sb, &facts, &ignored);
 	o->booted = false;
 	o->record.stopped_ms = owner_now_ms();
+	return facts.has_oom && facts.oom_kills > o->oom_seen;
 }
 
 static void answer_waiters(struct owner *o)
@@ -70,7 +72,7 @@ void state_end_now(struct owner *o)
 	o->end_at = 0;
 	/* before it hears that the guest is gone, so that nothing waits for another */
 	channel_state(o);
-	halt(o);
+	(void)halt(o);
 	channel_say(o, PAIR_GONE, 0, o->end_reason ?: R_SANDBOX_NOT_RUNNING);
 	if (o->ending == ENDING_REMOVE) {
 		begin_removal(o);
@@ -104,7 +106,9 @@ void state_lost(struct owner *o, enum reason why)
 {
 	const enum ending ending = o->ending;
 
-	halt(o);
+	/* files in a layer of memory are the sandbox's memory: the guest that writes them may be all that is there to kill */
+	if (halt(o) && why == R_GUEST_LOST)
+		why = R_OOM;
 	if (ending) {
 		state_end_now(o);
 		return;
@@ -141,7 +145,7 @@ _Noreturn void state_abandon(struct owner *o, enum reason why)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 
-	halt(o);
+	(void)halt(o);
 	o->ops->free(o->sb);
 	o->record.exit_reason = why;
 	o->record.state = STATE_LOST;

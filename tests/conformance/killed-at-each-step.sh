@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016,SC2034,SC2154
 
 # how many moments of each pair: they lie between the verb's begin and a bit behind its usual end
-moments=${BAILEY_TEST_MOMENTS:-5}
+moments=${BAILEY_TEST_MOMENTS:-4}
 wrong=() killed=0 hung=0 tries=0
 
 # What is there can be listed, is in a state that there is, and can be removed.
