@@ -32,6 +32,7 @@ struct engine_env {
 	uint32_t ids_base, ids_count;
 	const char *layers;      /* what sessions' layers lie in: "tmpfs", "loop"; NULL: tmpfs */
 	const char *layer_store; /* directory of "loop"; NULL: "layers" below the home */
+	char *const *shown; /* the first command, for an engine that shows one to others; NULL: none */
 };
 
 /* The command's ends of its standard streams; borrowed.  fd[0] -1: /dev/null.  Made for this sandbox: they are given to
@@ -158,6 +159,9 @@ struct engine_ops {
 
 	/* Kills, reaps, reads the counters, removes the cgroup; files stay.  Nothing to do when not booted: facts are 0. */
 	int (*halt)(struct sandbox *, struct engine_facts *ret, struct err *e);
+
+	/* pidfd() is readable: is the guest gone for good?  false: it comes back, connect() may be called.  NULL: it always is. */
+	bool (*gone)(struct sandbox *);
 
 	/* Idempotent.  A paused sandbox can be halted and removed. */
 	int (*pause)(struct sandbox *, bool on, struct err *e);

@@ -278,7 +278,7 @@ static void turn(struct owner *o)
 		signals_ready(o);
 	if (p[0].revents)
 		channel_ready(o);
-	if (p[2].revents && o->booted)
+	if (p[2].revents && o->booted && (!o->ops->gone || o->ops->gone(o->sb)))
 		state_lost(o, R_GUEST_LOST);
 	/* whoever asked for it has gone: nobody knows of it */
 	if (p[3].revents && o->creator >= 0) {

@@ -75,6 +75,7 @@ int owner_open_engine(struct owner *o, struct err *e)
 	if (engine_env_fill(&o->env, &o->guest, e) < 0)
 		return -1;
 	o->env.runs = o->dirs.path;
+	o->env.shown = o->request ? o->request->command : NULL;
 	o->record.disk_loop = o->env.layers && streq(o->env.layers, "loop");
 	return o->ops->open(&o->engine, &o->env, e);
 }

@@ -191,6 +191,17 @@ static void remove_spool(int dir)
 	(void)unlinkat(dir, "spool", AT_REMOVEDIR);
 }
 
+/* Of an engine whose guests dial. */
+static void remove_ctl(int dir)
+{
+	static const char *const files[] = { "ctl.sock", "token", "check" };
+	_cleanup_close_ int ctl = open_dir(dir, "ctl");
+
+	for (size_t i = 0; ctl >= 0 && i < sizeof files / sizeof *files; i++)
+		(void)unlinkat(ctl, files[i], 0);
+	(void)unlinkat(dir, "ctl", AT_REMOVEDIR);
+}
+
 void rundir_remove(const struct rundirs *d, const char *id, const char *name)
 {
 	static const char *const files[] = { "meta", "meta.new", "sock" };
@@ -199,6 +210,7 @@ void rundir_remove(const struct rundirs *d, const char *id, const char *name)
 	if (dir < 0)
 		return;
 	remove_spool(dir);
+	remove_ctl(dir);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		(void)unlinkat(dir, files[i], 0);
 	(void)unlinkat(d->runs, id, AT_REMOVEDIR);

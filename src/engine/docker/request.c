@@ -429,14 +429,16 @@ int request_compare(const json_t *asked, const json_t *inspected, bool podman, s
 
 /* --- what the guest looks at --------------------------------------------------------------------------------------- */
 
-int request_checks(const struct sandbox_spec *s, bool objects, struct buf *out)
+int request_checks(const struct sandbox_spec *s, bool objects, bool podman, struct buf *out)
 {
 	for (unsigned i = 0; i < s->n_tmpfs; i++) {
 		const struct spec_tmpfs *t = &s->tmpfs[i];
 
 		if (!is_shm(t))
-			(void)buf_printf(out, "tmpfs %o %u %u %s\n", t->mode, t->owned ? s->uid : 0,
-				t->owned ? s->gid : 0, t->target);
+			(void)buf_printf(out, "tmpfs %o %u %u %s\n",
+				t->owned && podman ? 01777 : t->mode,
+				t->owned && !podman ? s->uid : 0, t->owned && !podman ? s->gid : 0,
+				t->target);
 	}
 	for (unsigned i = 0; objects && i < s->n_binds; i++) {
 		const struct spec_bind *b = &s->binds[i];

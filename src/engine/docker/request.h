@@ -40,4 +40,4 @@ int request_compare(const json_t *asked, const json_t *inspected, bool podman, s
 /* What the guest has to find in its mounts, as its file REQUEST_DIR/check: a line each.
  *   tmpfs MODE UID GID PATH     made so, or the guest ends
  *   object DEV INO PATH         the mounted object must be this one */
-int request_checks(const struct sandbox_spec *s, bool objects, struct buf *out);
+int request_checks(const struct sandbox_spec *s, bool objects, bool podman, struct buf *out);

@@ -440,7 +440,7 @@ static void checks(void **state)
 	};
 	r.n_binds = 1;
 	assert_int_equal(profile_create(&s, &r, &env, &e), 0);
-	assert_int_equal(request_checks(&s, true, &out), 0);
+	assert_int_equal(request_checks(&s, true, false, &out), 0);
 	assert_string_equal(out.data,
 		"tmpfs 1777 1000 1000 /tmp\ntmpfs 700 1000 1000 /home/agent\n"
 		"tmpfs 755 1000 1000 /workspace\nobject 7 9 /d a\n");

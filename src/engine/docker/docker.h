@@ -1,0 +1,83 @@
+/* The Docker engine: what its files share. */
+#pragma once
+#include "engine/docker/api.h"
+#include "engine/docker/request.h"
+#include "engine/engine.h"
+
+enum {
+	BOOT_MS = 30000,
+	DIAL_MS = 10000, /* that a guest has to dial again */
+	HALT_MS = 30000,
+	LAYERS_MAX = 20, /* images of ours above the first one, before they are made one */
+	LAYER_REF = 96,
+	PATH_MAX_HOST = 4096,
+};
+
+struct engine {
+	struct docker *docker;
+	pid_t pid; /* of the process whose connection that is */
+	char *host, *cert_path, *guest, *runs;
+	char home_hash[9];
+	bool watch_disk;
+	char *const *shown; /* the first command, as the container is to show it; borrowed */
+	struct docker_info info;
+};
+
+struct sandbox {
+	struct engine *engine;
+	pid_t owner;
+	struct sandbox_spec *spec; /* a copy of its own */
+	char id[SPEC_ID_LEN];
+	char container[DOCKER_ID]; /* empty: none */
+	char image[DOCKER_REF];    /* what the container was made from */
+	char own_image[LAYER_REF]; /* the image of ours among them; empty: none */
+	unsigned layers;
+	char *const *command;
+	int listener, control;
+	uint64_t hi, lo; /* the guest's token */
+	bool running, paused, copied;
+	pid_t first;       /* as the host sees it; 0: not known */
+	uint64_t deadline; /* CLOCK_BOOTTIME ms, told to the guest; 0: none */
+	uint64_t disk_used, disk_at;
+};
+
+/* The daemon, by a connection of this process; NULL with *e set. */
+struct docker *engine_daemon(struct engine *g, struct err *e);
+
+/* --- container.c --- */
+int container_create(struct sandbox *sb, struct err *e);
+int container_remove(struct sandbox *sb, struct err *e);
+int container_running(struct sandbox *sb, bool *ret, int64_t *ret_exit, struct err *e);
+int container_ctl(const struct sandbox *sb, int *ret, struct err *e); /* runs/ID/ctl, made */
+void container_ctl_remove(const struct engine *g, const char *id);
+
+/* --- dial.c --- */
+int dial_listen(struct sandbox *sb, struct err *e);
+int dial_prepare(struct sandbox *sb, struct err *e); /* a new token for a new boot */
+int dial_await_control(struct sandbox *sb, uint64_t ms, struct err *e);
+int dial_channel(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e);
+void dial_done(struct sandbox *sb);
+
+/* --- session.c --- */
+int docker_session_boot(struct sandbox *sb, struct err *e);
+int docker_session_connect(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e);
+int docker_session_halt(struct sandbox *sb, struct engine_facts *ret, struct err *e);
+int docker_session_pause(struct sandbox *sb, bool on, struct err *e);
+int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct err *e);
+bool docker_session_gone(struct sandbox *sb);
+
+/* --- layers.c --- */
+int docker_layers_seal(struct sandbox *sb, struct err *e);
+int docker_layers_copy(
+	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e);
+int docker_layers_adopt(
+	struct sandbox *sb, const char *new_id, const char *hostname, struct err *e);
+void docker_layers_sweep(struct engine *g);
+
+/* --- changes.c --- */
+int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
+
+/* --- docker.c --- */
+struct sandbox_spec *spec_copy(const struct sandbox_spec *s, struct err *e);
+
+extern const struct engine_ops engine_docker;

@@ -1,0 +1,277 @@
+/* A container from boot to halt, and what it uses meanwhile.  Called by the owner through engine_ops.  Must hold: a failed boot
+ * leaves no process. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "engine/docker/docker.h"
+
+enum { DISK_EVERY_MS = 2000 };
+
+static void forget(struct sandbox *sb)
+{
+	sb->control = close_fd(sb->control);
+	sb->running = sb->paused = false;
+	sb->first = 0;
+}
+
+/* --- boot and halt ------------------------------------------------------------------------------------------------- */
+
+int docker_session_boot(struct sandbox *sb, struct err *e)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	struct engine_facts facts;
+	struct docker *d;
+	int64_t code;
+
+	if (sb->running)
+		return err_set(e, R_SETUP_FAILED, EBUSY, "start sandbox '%s'", sb->id);
+	if (!*sb->container && container_create(sb, e) < 0)
+		return -1;
+	d = engine_daemon(sb->engine, e);
+	if (!d || dial_listen(sb, e) < 0 || dial_prepare(sb, e) < 0 ||
+		docker_start(d, sb->container, e) < 0)
+		return -1;
+	sb->running = true;
+	if (dial_await_control(sb, BOOT_MS, e) == 0 &&
+		container_running(sb, &sb->running, &code, e) == 0 && sb->running)
+		return 0;
+	if (!e->reason)
+		err_set(e, R_GUEST_LOST, 0, "start sandbox '%s': its first process ended", sb->id);
+	sb->running = true;
+	(void)docker_session_halt(sb, &facts, &ignored);
+	return -1;
+}
+
+int docker_session_connect(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e)
+{
+	if (!sb->running)
+		return err_set(
+			e, R_GUEST_LOST, 0, "connect to sandbox '%s': it is stopped", sb->id);
+	return dial_channel(sb, epoch, ret_fd, e);
+}
+
+int docker_session_halt(struct sandbox *sb, struct engine_facts *ret, struct err *e)
+{
+	struct docker *d = engine_daemon(sb->engine, e);
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	int64_t code;
+	int r;
+
+	memset(ret, 0, sizeof *ret);
+	if (!sb->running)
+		return 0;
+	if (!d)
+		return -1;
+	/* a frozen process dies only when it is let go */
+	if (sb->paused)
+		(void)docker_unpause(d, sb->container, &ignored);
+	err_done(&ignored);
+	/* one that has ended meanwhile can't be killed any more */
+	(void)docker_kill(d, sb->container, SIGKILL, &ignored);
+	r = docker_wait(d, sb->container, HALT_MS, &code, e);
+	if (r < 0 && e->reason == R_SANDBOX_NOT_FOUND) {
+		/* somebody removed it */
+		err_done(e);
+		sb->container[0] = '\0';
+		r = 0;
+	}
+	forget(sb);
+	return r;
+}
+
+int docker_session_pause(struct sandbox *sb, bool on, struct err *e)
+{
+	struct docker *d = engine_daemon(sb->engine, e);
+
+	if (!d)
+		return -1;
+	if (!sb->running)
+		return err_set(e, R_GUEST_LOST, 0, "pause sandbox '%s': it is stopped", sb->id);
+	if ((on ? docker_pause : docker_unpause)(d, sb->container, e) < 0)
+		return -1;
+	sb->paused = on;
+	return 0;
+}
+
+/* The control connection has something to read: its end, or the last words of a guest whose deadline came. */
+bool docker_session_gone(struct sandbox *sb)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	bool running = false;
+	int64_t code;
+	char bytes[64];
+	ssize_t n;
+
+	while (sb->control >= 0 && (n = recv(sb->control, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+		;
+	if (sb->control >= 0 && n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	sb->control = close_fd(sb->control);
+	if (container_running(sb, &running, &code, &ignored) < 0 || !running)
+		return true;
+	/* it lost the connection, and comes back */
+	err_done(&ignored);
+	return dial_await_control(sb, DIAL_MS, &ignored) < 0;
+}
+
+/* --- counters ------------------------------------------------------------------------------------------------------ */
+
+/* The directory of the container's cgroup in the hierarchy of that controller, as this host's files have it: the kernel's own
+ * counters say more than the daemon.  false where they can't be seen. */
+static bool cgroup_dir(const struct sandbox *sb, const char *controller, char *out, size_t cap)
+{
+	char path[64], text[4096], *save = NULL;
+
+	if (sb->first <= 0 || !docker_is_local(sb->engine->docker) ||
+		read_file_at(AT_FDCWD, FMT(path, "/proc/%d/cgroup", (int)sb->first), text,
+			sizeof text) <= 0)
+		return false;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
+		char list[96], *inner = NULL;
+
+		if (!at)
+			continue;
+		*at++ = '\0';
+		if (!names[1] && !access("/sys/fs/cgroup/cgroup.controllers", F_OK)) {
+			str_format(out, cap, "/sys/fs/cgroup%s", at);
+			return strlen(at) > 1;
+		}
+		str_format(list, sizeof list, "%.80s", names + 1);
+		for (char *one = strtok_r(list, ",", &inner); one;
+			one = strtok_r(NULL, ",", &inner))
+			if (streq(one, controller)) {
+				str_format(out, cap, "/sys/fs/cgroup/%s%s", controller, at);
+				return strlen(at) > 1;
+			}
+	}
+	return false;
+}
+
+static bool read_text(
+	const struct sandbox *sb, const char *controller, const char *file, char *out, size_t cap)
+{
+	char dir[2048], path[2200];
+
+	return cgroup_dir(sb, controller, dir, sizeof dir) &&
+		read_file_at(AT_FDCWD, FMT(path, "%s/%s", dir, file), out, cap) > 0;
+}
+
+static bool read_number(
+	const struct sandbox *sb, const char *controller, const char *file, uint64_t *ret)
+{
+	char text[64];
+
+	if (!read_text(sb, controller, file, text, sizeof text) || text[0] < '0' || text[0] > '9')
+		return false;
+	*ret = strtoull(text, NULL, 10);
+	return true;
+}
+
+/* "KEY NUMBER" lines */
+static bool read_key(const struct sandbox *sb, const char *controller, const char *file,
+	const char *key, uint64_t *ret)
+{
+	char text[4096], *save = NULL;
+
+	if (!read_text(sb, controller, file, text, sizeof text))
+		return false;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *rest = str_after(line, key);
+
+		if (rest && *rest == ' ') {
+			*ret = strtoull(rest + 1, NULL, 10);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void from_cgroup(const struct sandbox *sb, struct engine_stats *s)
+{
+	if (streq(sb->engine->info.cgroup_version, "2")) {
+		s->has_cpu = read_key(sb, "", "cpu.stat", "usage_usec", &s->cpu_us);
+		s->has_memory = read_number(sb, "", "memory.current", &s->memory_bytes);
+		s->has_memory_peak = read_number(sb, "", "memory.peak", &s->memory_peak_bytes);
+		s->has_oom = read_key(sb, "", "memory.events", "oom_kill", &s->oom_kills);
+	} else {
+		s->has_cpu = read_number(sb, "cpuacct", "cpuacct.usage", &s->cpu_us);
+		s->cpu_us /= 1000;
+		s->has_memory =
+			read_number(sb, "memory", "memory.usage_in_bytes", &s->memory_bytes);
+		s->has_memory_peak = read_number(
+			sb, "memory", "memory.max_usage_in_bytes", &s->memory_peak_bytes);
+		s->has_oom =
+			read_key(sb, "memory", "memory.oom_control", "oom_kill", &s->oom_kills);
+	}
+	s->has_pids = read_number(sb, "pids", "pids.current", &s->pids);
+	s->has_pids_refused = read_key(sb, "pids", "pids.events", "max", &s->pids_refused);
+}
+
+static void from_daemon(struct sandbox *sb, struct engine_stats *s)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_json_ json_t *all = NULL;
+	struct docker *d = engine_daemon(sb->engine, &ignored);
+	const json_t *memory;
+
+	if (!d || docker_stats(d, sb->container, &all, &ignored) < 0)
+		return;
+	memory = json_object_get(all, "memory_stats");
+	s->cpu_us = (uint64_t)docker_json_number(
+			    json_object_get(json_object_get(all, "cpu_stats"), "cpu_usage"),
+			    "total_usage") /
+		1000u;
+	s->memory_bytes = (uint64_t)docker_json_number(memory, "usage");
+	s->memory_peak_bytes = (uint64_t)docker_json_number(memory, "max_usage");
+	s->pids = (uint64_t)docker_json_number(json_object_get(all, "pids_stats"), "current");
+	s->has_cpu = s->has_memory = true;
+	s->has_memory_peak = s->memory_peak_bytes > 0;
+	s->has_pids = s->pids > 0;
+}
+
+/* The daemon walks the whole layer for this. */
+static void look_at_disk(struct sandbox *sb)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	_cleanup_json_ json_t *all = NULL;
+	struct docker *d;
+	int64_t n;
+
+	if (boottime_ms() - sb->disk_at < DISK_EVERY_MS)
+		return;
+	d = engine_daemon(sb->engine, &ignored);
+	if (!d || docker_inspect_size(d, sb->container, &all, &ignored) < 0)
+		return;
+	n = docker_json_number(all, "SizeRw");
+	sb->disk_used = n > 0 ? (uint64_t)n : 0;
+	sb->disk_at = boottime_ms();
+}
+
+int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct err *e)
+{
+	struct engine_stats s = { .layers = sb->layers };
+
+	(void)e;
+	if (sb->paused)
+		s.pause = streq(sb->engine->info.cgroup_version, "2") ? ENGINE_PAUSE_CGROUP
+								      : ENGINE_PAUSE_FREEZER;
+	if (sb->spec->disk_bytes && *sb->container) {
+		look_at_disk(sb);
+		s.disk_used = sb->disk_used;
+		s.disk_size = sb->spec->disk_bytes;
+	}
+	if (sb->running) {
+		from_cgroup(sb, &s);
+		if (!s.has_memory)
+			from_daemon(sb, &s);
+	}
+	*ret = s;
+	return 0;
+}
