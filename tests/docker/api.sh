@@ -545,7 +545,7 @@ real_containers() {
 }
 
 real_files() {
-	mkdir "$T/put"
+	mkdir -p "$T/put"
 	echo content >"$T/put/file"
 	tar -C "$T/put" -cf "$T/put.tar" file
 	rc=0
@@ -556,13 +556,14 @@ real_files() {
 	refuses path_not_found '*' 'a path that is missing' get one /nope
 	refuses sandbox_not_found '*' 'a container that is missing' get two /nope
 	"$program" "${target[@]}" put one /nope <"$T/put.tar" >"$T/out" 2>&1 || true
-	like 'put where nothing is' $'path_not_found\t*' "$(cat "$T/out")"
+	# Podman makes the directory
+	[ "$docker_kind" = podman ] || like 'put where nothing is' $'path_not_found\t*' "$(cat "$T/out")"
 	gives '*"Path":"/tmp/file"*' 'changes' changes one
 	api export one
 	is 'export' content "$(tar -xOf "$T/out" tmp/file)"
 	gives 'sha256:*' 'commit' commit one test/committed v1
 	gives '*"one":"1"*"two":"2"*' 'with labels' image-inspect test/committed:v1
-	gives '*"test/committed:v1"*' 'images by label' image-list two=2
+	gives '*test/committed:v1"*' 'images by label' image-list two=2
 	gives '' 'tag' image-tag test/committed:v1 test/tagged v2
 	gives '' 'untag' image-remove test/tagged:v2
 	refuses image_missing '*' 'tag of nothing' image-tag test/none:1 a b

@@ -185,8 +185,9 @@ int api_get(struct docker *d, const char *what, struct api_path *p, enum reason 
 	json_type type, json_t **ret, struct err *e)
 {
 	_cleanup_http_reply_ struct http_reply reply = { .status = 0 };
+	struct http_request q = { .want = "json" };
 
-	if (api_call(d, what, "GET", p, NULL, &reply, e) < 0)
+	if (api_call_with(d, what, "GET", p, &q, &reply, e) < 0)
 		return -1;
 	if (reply.status == 404 && missing != REASON_NONE)
 		return api_refused(missing, &reply, what, e);

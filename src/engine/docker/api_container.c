@@ -199,6 +199,7 @@ static int removal_refused(struct docker *d, const char *id, const struct http_r
 	for (;;) {
 		_cleanup_json_ json_t *value = NULL;
 		struct err why = ERR_INIT;
+		const json_t *state;
 		const char *status;
 
 		if (docker_inspect(d, id, &value, &why) < 0) {
@@ -207,10 +208,12 @@ static int removal_refused(struct docker *d, const char *id, const struct http_r
 			err_done(&why);
 			return 0;
 		}
-		status = docker_json_text(json_object_get(value, "State"), "Status");
+		state = json_object_get(value, "State");
+		status = docker_json_text(state, "Status");
 		if (!status || !streq(status, "removing"))
 			return api_refused(
-				reply->status == 409 ? R_BUSY : R_DOCKER_REFUSED, reply, what, e);
+				docker_json_true(state, "Running") ? R_BUSY : R_DOCKER_REFUSED,
+				reply, what, e);
 		if (boottime_ms() >= deadline)
 			return err_set(
 				e, R_DOCKER_TIMEOUT, 0, "%s: its removal does not end", what);

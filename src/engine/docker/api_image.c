@@ -190,14 +190,15 @@ int docker_image_import(struct docker *d, int tar_fd, const char *repo, const ch
 	const char *changes, char ret_id[DOCKER_IMAGE_ID], struct err *e)
 {
 	_cleanup_api_path_ struct api_path p = { .has_query = false };
+	_cleanup_free_ char *ref = xasprintf("%s:%s", repo, tag);
 	struct progress g = { .what = "importing an image" };
 
-	if (api_check_ref(repo, e) < 0 || api_check_ref(tag, e) < 0)
+	if (api_check_ref(repo, e) < 0 || api_check_ref(ref, e) < 0)
 		return -1;
 	api_path(&p, d, "/images/create");
 	api_query(&p, "fromSrc", "-");
-	api_query(&p, "repo", repo);
-	api_query(&p, "tag", tag);
+	/* Podman reads no tag of its own here */
+	api_query(&p, "repo", ref);
 	api_query_lines(&p, "changes", changes);
 	if (send_archive(d, &p, tar_fd, &g, e) < 0)
 		return -1;

@@ -23,7 +23,12 @@ int docker_commit(struct docker *d, const char *id, const char *repo, const char
 	_cleanup_api_path_ struct api_path p = { .has_query = false };
 	_cleanup_http_reply_ struct http_reply reply = { .status = 0 };
 	_cleanup_json_ json_t *answer = NULL;
-	struct http_request q = { .timeout_ms = DOCKER_COMMIT_MS, .want = "json" };
+	/* no other settings than the container's; Podman insists on a body */
+	struct http_request q = { .type = "application/json",
+		.body = "null",
+		.body_len = strlen("null"),
+		.timeout_ms = DOCKER_COMMIT_MS,
+		.want = "json" };
 	const char *made;
 	char what[WHAT];
 
@@ -201,17 +206,28 @@ static json_t *exec_body(char *const argv[], const char *user)
 		"AttachStderr", 0, "Tty", 0, "Cmd", words, "User", user ? user : "");
 }
 
-/* 409 is said of a container that does not run, or is paused. */
-static int exec_refused(const struct http_reply *reply, const char *what, struct err *e)
+/* Whether the container is there and no command can run in it. */
+static bool is_still(struct docker *d, const char *id)
 {
-	switch (reply->status) {
-	case 404:
+	_cleanup_json_ json_t *value = NULL;
+	struct err ignored = ERR_INIT;
+	const json_t *state;
+
+	(void)docker_inspect(d, id, &value, &ignored);
+	err_done(&ignored);
+	state = json_object_get(value, "State");
+	return state && (!docker_json_true(state, "Running") || docker_json_true(state, "Paused"));
+}
+
+/* Docker says 409 of a container that does not run or is paused, Podman 500. */
+static int exec_refused(struct docker *d, const char *id, const struct http_reply *reply,
+	const char *what, struct err *e)
+{
+	if (reply->status == 404)
 		return api_refused(R_SANDBOX_NOT_FOUND, reply, what, e);
-	case 409:
+	if (reply->status == 409 || is_still(d, id))
 		return api_refused(R_SANDBOX_NOT_RUNNING, reply, what, e);
-	default:
-		return api_refused(R_DOCKER_REFUSED, reply, what, e);
-	}
+	return api_refused(R_DOCKER_REFUSED, reply, what, e);
 }
 
 static int exec_create(struct docker *d, const char *id, char *const argv[], const char *user,
@@ -229,7 +245,7 @@ static int exec_create(struct docker *d, const char *id, char *const argv[], con
 	if (api_call(d, what, "POST", &p, body, &reply, e) < 0)
 		return -1;
 	if (reply.status != 201)
-		return exec_refused(&reply, what, e);
+		return exec_refused(d, id, &reply, what, e);
 	if (api_json(&reply, what, JSON_OBJECT, &answer, e) < 0)
 		return -1;
 	made = docker_json_text(answer, "Id");
@@ -265,7 +281,7 @@ int docker_exec_stream(struct docker *d, const char *id, char *const argv[], con
 	if (http_hijack(d->http, &q, &fd, &refusal, e) < 0)
 		return -1;
 	if (fd < 0)
-		return exec_refused(&refusal, what, e);
+		return exec_refused(d, id, &refusal, what, e);
 	memcpy(ret_exec, exec, DOCKER_ID);
 	*ret_fd = fd;
 	return 0;

@@ -160,24 +160,25 @@ static size_t quote_byte(char out[5], unsigned char c)
 
 char *docker_quote(char *out, size_t cap, const char *s, size_t n)
 {
-	static const char cut[] = "...";
-	size_t used = 0;
+	static const char dots[] = "...";
+	size_t used = 0, safe = 0; /* safe: where the dots still fit */
 	char part[5];
 
 	while (n > 0 && memchr(" \r\n\t", s[n - 1], 4))
 		n--;
 	for (size_t i = 0; i < n; i++) {
 		size_t k = quote_byte(part, (unsigned char)s[i]);
-		/* room for this and, unless it is the last, for the dots */
-		size_t need = k + (i + 1 < n ? sizeof cut - 1 : 0);
 
-		if (used + need >= cap) {
-			memcpy(out + used, cut, used + sizeof cut <= cap ? sizeof cut - 1 : 0);
-			used += used + sizeof cut <= cap ? sizeof cut - 1 : 0;
+		if (used + k >= cap) {
+			used = safe;
+			for (size_t j = 0; dots[j] && used + 1 < cap; j++)
+				out[used++] = dots[j];
 			break;
 		}
 		memcpy(out + used, part, k);
 		used += k;
+		if (used + sizeof dots <= cap)
+			safe = used;
 	}
 	out[used] = '\0';
 	return out;
