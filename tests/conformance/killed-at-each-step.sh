@@ -82,4 +82,19 @@ done
 rm -rf "$T/tree" "$T/out-tree"
 bailey prune
 is 'prune' 0 "$rc"
+
+# with one range of ids for all, a killed owner's has to be free again
+if [ "$who" = root ]; then
+	export BAILEY_IDS_BASE=3000041472 BAILEY_IDS_COUNT=1
+	for i in 1 2 3 4; do
+		bailey create
+		is "range of ids, time $i" 0 "$rc"
+		owner=$(owner_of "$(cat "$T/out")")
+		[ "$i" -ne 1 ] || refuses id_range_exhausted 'while it is taken there is none' create
+		kill -KILL "$owner"
+		until_true 50 dead "$owner" || true
+	done
+	unset BAILEY_IDS_BASE BAILEY_IDS_COUNT
+	bailey prune
+fi
 is 'no sandbox is left' '' "$(ids)"
