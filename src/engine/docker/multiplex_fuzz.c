@@ -15,8 +15,10 @@ static size_t plain(const uint8_t *p, size_t n, uint8_t *out, bool *ret_bad)
 		size_t len = (size_t)p[4] << 24 | (size_t)p[5] << 16 | (size_t)p[6] << 8 | p[7];
 		size_t part;
 
-		if (p[0] > 2 || p[1] || p[2] || p[3] || len > MULTIPLEX_FRAME)
-			return (*ret_bad = true), used;
+		if (p[0] > 2 || p[1] || p[2] || p[3] || len > MULTIPLEX_FRAME) {
+			*ret_bad = true;
+			return used;
+		}
 		n -= MULTIPLEX_HEAD;
 		part = len < n ? len : n;
 		if (p[0] == 1) {
