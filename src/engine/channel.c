@@ -50,6 +50,14 @@ void channel_tell(struct channel *c, struct pair_message *m)
 	}
 }
 
+/* A message has much room: none is made, and cleared, where none is sent. */
+void channel_tell_only(struct channel *c, enum pair_type type, uint32_t a)
+{
+	struct pair_message m = { .type = type, .a = a };
+
+	channel_tell(c, &m);
+}
+
 static void tell_happened(struct channel *c)
 {
 	struct pair_message m = { .type = PAIR_HAPPENED };
@@ -193,12 +201,10 @@ static bool is_drained(const struct channel *c)
 
 static void check_drain(struct channel *c)
 {
-	struct pair_message m = { .type = PAIR_DRAINED };
-
 	if (!c->draining || (!is_drained(c) && boottime_ms() < c->drain_until))
 		return;
 	c->draining = false;
-	channel_tell(c, &m);
+	channel_tell_only(c, PAIR_DRAINED, 0);
 }
 
 static void pump(struct channel *c)

@@ -223,6 +223,8 @@ int channel_guard(const struct channel_start *start, int epoll, struct err *e);
 
 /* --- channel.c --- */
 void channel_tell(struct channel *c, struct pair_message *m);
+void channel_tell_only(
+	struct channel *c, enum pair_type type, uint32_t a); /* one that has no more to it */
 void channel_happened(struct channel *c, const struct command *k, bool ended);
 uint64_t channel_now_ms(void); /* since the epoch */
 void channel_watch(const struct channel *c, struct sock *s, uint64_t data, uint32_t events);

@@ -321,13 +321,9 @@ static void is_settled(struct channel *c, struct command *k)
 
 static void tell_first(struct channel *c, const struct command *k, enum pair_type what)
 {
-	struct pair_message m = { .type = what };
-
-	if (!c->has_first || k->record.id != 1)
-		return;
-	if (k->record.how == WIRE_HOW_NOT_STARTED)
-		m.a = k->record.status;
-	channel_tell(c, &m);
+	if (c->has_first && k->record.id == 1)
+		channel_tell_only(
+			c, what, k->record.how == WIRE_HOW_NOT_STARTED ? k->record.status : 0);
 }
 
 void command_begun(struct channel *c, struct command *k, uint32_t pid)
@@ -369,12 +365,10 @@ static void maybe_close(struct channel *c, struct command *k)
 
 static void none_runs(struct channel *c)
 {
-	struct pair_message m = { .type = PAIR_ALL_ENDED };
-
 	if (!c->end_all || c->n_running)
 		return;
 	c->end_all = false;
-	channel_tell(c, &m);
+	channel_tell_only(c, PAIR_ALL_ENDED, 0);
 }
 
 static void finish(struct channel *c, struct command *k)
@@ -401,14 +395,18 @@ static void finish(struct channel *c, struct command *k)
 static bool ask_for_memory(struct channel *c, const struct command *k)
 {
 	struct pair_message m = { .type = PAIR_OOM_ASK, .ref = k->record.id };
+
+	return pair_send(c->owner, &m, -1) == 0;
+}
+
+static bool was_killed(const struct command *k)
+{
 	const uint32_t ours = WIRE_ENDED_KILLED | WIRE_ENDED_TIMEOUT;
 
 	if (k->record.flags >> ENDED_SHIFT & ours)
 		return false;
-	if (!(k->record.how == WIRE_HOW_SIGNALLED && k->record.status == SIGKILL) &&
-		!(k->record.how == WIRE_HOW_EXITED && k->record.status == EXIT_KILLED))
-		return false;
-	return pair_send(c->owner, &m, -1) == 0;
+	return (k->record.how == WIRE_HOW_SIGNALLED && k->record.status == SIGKILL) ||
+		(k->record.how == WIRE_HOW_EXITED && k->record.status == EXIT_KILLED);
 }
 
 void command_ended(struct channel *c, struct command *k, const struct wire_ended *m)
@@ -419,7 +417,7 @@ void command_ended(struct channel *c, struct command *k, const struct wire_ended
 	k->record.flags |= m->flags << ENDED_SHIFT;
 	k->end_pos = output_pos(&k->output);
 	k->ending = true;
-	if (!ask_for_memory(c, k))
+	if (!was_killed(k) || !ask_for_memory(c, k))
 		finish(c, k);
 }
 
