@@ -100,25 +100,36 @@ static int ask_engine(
 }
 
 /* A launcher makes it: what it is told is what may be said, not what it is built from. */
-static int ask_launcher(const struct bailey *b, const struct run_request *request,
-	const struct pack_request *rest, char *ret_id, struct err *e)
+struct asked {
+	const struct bailey *b;
+	char *ret_id;
+};
+
+static int ask_launcher(void *arg, struct launch_out *o, struct err *e)
 {
-	_cleanup_launch_out_ struct launch_out o = LAUNCH_OUT_INIT;
+	const struct asked *a = arg;
 	_cleanup_close_ int ours = -1, theirs = -1;
 	uint8_t data[ANSWER_MAX];
 	struct wire_result m;
 	int pair[2];
 
-	if (launch_create_put(&o, request, rest, NULL, e) < 0)
-		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, R_NO_MEMORY, errno, "make a sandbox");
 	ours = pair[0];
 	theirs = pair[1];
-	if (launcher_create(b, &o, theirs, e) < 0)
+	if (launcher_create(a->b, o, theirs, e) < 0)
 		return -1;
 	theirs = close_fd(theirs);
-	return read_answer(ours, data, sizeof data, &m, e) < 0 ? -1 : take_id(&m, ret_id, e);
+	return read_answer(ours, data, sizeof data, &m, e) < 0 ? -1 : take_id(&m, a->ret_id, e);
+}
+
+static int ask_launcher_create(const struct bailey *b, const struct run_request *request,
+	const struct pack_request *rest, char *ret_id, struct err *e)
+{
+	_cleanup_launch_out_ struct launch_out o = LAUNCH_OUT_INIT;
+	struct asked a = { b, ret_id };
+
+	return launch_create_put(&o, request, rest, NULL, e) < 0 ? -1 : ask_launcher(&a, &o, e);
 }
 
 static int put_text(char *out, size_t cap, const char *text, const char *what, struct err *e)
@@ -156,13 +167,36 @@ static int fill_rest(struct pack_request *p, const struct bailey_create_options 
 	return 0;
 }
 
-/* All but what the profile has built. */
-static int create_profile(const struct bailey *b, const struct bailey_create_options *o,
-	char *ret_id, struct err *e)
+/* An engine with images of its own finds them itself: nothing of the host is opened for it. */
+static bool has_images(const struct bailey *b)
 {
+	return streq(b->engine, "docker");
+}
+
+static int put_engine(const struct bailey *b, const struct bailey_create_options *o,
+	struct pack_request *p, struct err *e)
+{
+	const char *image = o->image && !streq(o->image, "host") ? o->image : "";
+
+	if (!has_images(b))
+		return 0;
+	if (put_text(p->spec.runtime, sizeof p->spec.runtime, b->runtime, "runtime", e) < 0 ||
+		put_text(p->spec.image_ref, sizeof p->spec.image_ref, image, "image", e) < 0)
+		return -1;
+	return put_text(
+		p->image, sizeof p->image, *image ? image : PROFILE_AGENT_IMAGE, "image", e);
+}
+
+/* All but what the profile has built. */
+static int create_profile(
+	const struct bailey *b, const struct bailey_create_options *o, char *ret_id, struct err *e)
+{
+	struct asked a = { b, ret_id };
 	struct pack_request pack;
 	int r;
 
+	if (b->launcher)
+		return client_profile_ask(b, o, ask_launcher, &a, e);
 	if (o->name && !name_is_valid(o->name))
 		return err_set(e, R_BAD_VALUE, 0,
 			"use name '%.64s': not of [a-z0-9][a-z0-9._-]{0,62}", o->name);
@@ -170,8 +204,8 @@ static int create_profile(const struct bailey *b, const struct bailey_create_opt
 	spec_init(&pack.spec);
 	r = client_profile(b, o, &pack, e);
 	if (r == 0)
-		r = put_text(pack.image, sizeof pack.image, o->image ? o->image : "host", "image",
-			e);
+		r = put_text(
+			pack.image, sizeof pack.image, o->image ? o->image : "host", "image", e);
 	if (r == 0) {
 		str_format(pack.name, sizeof pack.name, "%s", o->name ? o->name : "");
 		pack.keep = o->flags & BAILEY_KEEP;
@@ -190,6 +224,7 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 	struct pack_request pack = { .command = NULL };
 	struct run_request request;
 	_cleanup_free_ char **env = NULL;
+	const char *given_image;
 	int r;
 
 	request_init(&request, &strings);
@@ -202,11 +237,15 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 	if (o.n_params)
 		return err_set(e, R_BAD_VALUE, 0, "make a sandbox: parameters are for profiles");
 	spec_init(&pack.spec);
+	given_image = o.image;
+	if (has_images(b))
+		o.image = NULL;
 	r = request_fill(&request, b->home, &o, &strings, e);
+	o.image = given_image;
 	if (r == 0 && b->launcher) {
 		r = fill_rest(&pack, &o, e);
 		if (r == 0)
-			r = ask_launcher(b, &request, &pack, ret_id, e);
+			r = ask_launcher_create(b, &request, &pack, ret_id, e);
 		request_done(&request);
 		return r;
 	}
@@ -214,6 +253,8 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 		r = profile_create(&pack.spec, &request, &env, e);
 	if (r == 0)
 		r = fill_rest(&pack, &o, e);
+	if (r == 0)
+		r = put_engine(b, &o, &pack, e);
 	if (r == 0)
 		r = ask_engine(b, &pack, ret_id, e);
 	spec_done(&pack.spec);

@@ -17,6 +17,7 @@
 #include "client/client.h"
 #include "client/request.h"
 #include "launcher/admit.h"
+#include "launcher/launch.h"
 #include "spec/params.h"
 
 #define MODEL_SOCKET "llm.sock"
@@ -101,10 +102,10 @@ static bool is_written(const struct task *t, const char *key)
 	return !streq(key, "shadow") || streq(op, "snapshot");
 }
 
-/* As root a directory may be an agent's already. */
+/* As root a directory may be an agent's already; a launcher looks itself whose it was. */
 static bool is_agents(const struct task *t, const struct stat *st)
 {
-	return geteuid() == 0 && st->st_uid == t->operator.agent_uid;
+	return (geteuid() == 0 || t->b->launcher) && st->st_uid == t->operator.agent_uid;
 }
 
 static int add_dir(struct task *t, const char *key, int fd, const char *path, struct err *e)
@@ -343,18 +344,88 @@ static int make(struct task *t, struct pack_request *ret, struct err *e)
 	return 0;
 }
 
-int client_profile(const struct bailey *b, const struct bailey_create_options *o,
-	struct pack_request *ret, struct err *e)
+/* --- by a launcher ------------------------------------------------------------------------------------------------ */
+
+static void put_pair(struct launch_out *out, const char *key, const char *value)
+{
+	launch_put(out, key);
+	launch_put(out, value);
+}
+
+static void put_fd(struct launch_out *out, const char *key, const char *value, int fd)
+{
+	char name[PARAM_MAX_KEY + 2];
+
+	if (fd < 0)
+		return;
+	put_pair(out, FMT(name, "@%.*s", PARAM_MAX_KEY, key), value);
+	launch_put_fd(out, fd);
+}
+
+static int put_all(struct task *t, struct launch_out *out, struct err *e)
+{
+	const struct bailey_create_options *o = t->o;
+
+	if (o->name && !name_is_valid(o->name))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use name '%.64s': not of [a-z0-9][a-z0-9._-]{0,62}", o->name);
+	if (o->flags & BAILEY_KEEP)
+		return err_set(e, R_NOT_ALLOWED, 0, "keep a task's sandbox that a launcher makes");
+	launch_put(out, o->profile);
+	if (o->name)
+		put_pair(out, "name", o->name);
+	put_fd(out, "image", o->image ? o->image : "host", t->operator.base.image_fd);
+	put_fd(out, "image_lock", "", t->operator.base.image_lock_fd);
+	for (unsigned i = 0; i < t->n_dirs; i++)
+		put_fd(out, t->dirs[i].key, t->workspace, t->dirs[i].fd);
+	for (unsigned i = 0; i < t->n_params; i++)
+		put_pair(out, t->params[i].key, t->params[i].value);
+	return 0;
+}
+
+static int ask(struct task *t, int (*send)(void *arg, struct launch_out *out, struct err *e),
+	void *arg, struct err *e)
+{
+	_cleanup_launch_out_ struct launch_out out = LAUNCH_OUT_INIT;
+
+	/* what is wrong with a path is found here, where it is named */
+	if (check_options(t, e) < 0 || set_operator(t, e) < 0 || take_params(t, e) < 0 ||
+		put_all(t, &out, e) < 0)
+		return -1;
+	return send(arg, &out, e);
+}
+
+static void task_init(struct task *t, const struct bailey *b, const struct bailey_create_options *o)
 {
 	const int found = spec_profile_find(o->profile);
-	struct task t = { .b = b,
+
+	*t = (struct task){ .b = b,
 		.o = o,
 		.profile = found < 0 ? SPEC_RUN : (enum spec_profile)found,
 		.operator= { .base = PROFILE_BASE_INIT },
 		.words = { .max = PARAM_MAX_VALUE } };
+	image_init(&t->image);
+}
+
+int client_profile_ask(const struct bailey *b, const struct bailey_create_options *o,
+	int (*send)(void *arg, struct launch_out *out, struct err *e), void *arg, struct err *e)
+{
+	struct task t;
 	int r;
 
-	image_init(&t.image);
+	task_init(&t, b, o);
+	r = ask(&t, send, arg, e);
+	task_done(&t);
+	return r;
+}
+
+int client_profile(const struct bailey *b, const struct bailey_create_options *o,
+	struct pack_request *ret, struct err *e)
+{
+	struct task t;
+	int r;
+
+	task_init(&t, b, o);
 	r = check_options(&t, e);
 	if (r == 0)
 		r = make(&t, ret, e);

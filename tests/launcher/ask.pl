@@ -1,6 +1,7 @@
 # Speaks to a launcher as a client that is not ours:
 #   ask.pl SOCKET status [UID]         prints names and values, asked as UID
 #   ask.pl SOCKET create UID DIR       a sandbox with DIR as its writable workspace; prints the answer
+#   ask.pl SOCKET check UID DIR [OVER] a check of DIR; with OVER by a mount of it there, in a namespace of UID's own
 #   ask.pl SOCKET garbage COUNT        malformed messages, one a connection; prints how many connections ended
 #   ask.pl SOCKET fds COUNT            messages with descriptors that no request has
 # Only perl-base: descriptors are sent by the system call.
@@ -60,6 +61,24 @@ if ($what eq 'status') {
 	socketpair my $ours, my $theirs, PF_UNIX, SOCK_STREAM, 0;
 	send_fds($s, message(1, 'create', 'memory', 1 << 26, 'cpus', 1000, 'pids', 64, 'tmp_size', 1 << 20,
 		'disk', 1 << 20, 'uid', 1000, 'gid', 1000, '@workspace', 'rw'), $dir, fileno $theirs);
+	close $theirs;
+	sysread $ours, my $got, 65536;
+	$got =~ tr/\x20-\x7e/ /c;
+	print "$got\n";
+} elsif ($what eq 'check') {
+	become($args[0]);
+	my $s = dial();
+	my $where = $args[1];
+	if ($args[2]) {
+		# CLONE_NEWUSER | CLONE_NEWNS, then a bind mount
+		syscall(272, 0x10020000) == 0 or die "unshare: $!\n";
+		syscall(165, "$args[1]\0", "$args[2]\0", 0, 0x1000, 0) == 0 or die "mount: $!\n";
+		$where = $args[2];
+	}
+	my $dir = syscall 257, -100, "$where\0", 0x210000, 0;
+	die "open: $!\n" if $dir < 0;
+	socketpair my $ours, my $theirs, PF_UNIX, SOCK_STREAM, 0;
+	send_fds($s, message(1, 'check', 'tid', 't1', 'command', 'true', '@worktree', 'x'), $dir, fileno $theirs);
 	close $theirs;
 	sysread $ours, my $got, 65536;
 	$got =~ tr/\x20-\x7e/ /c;

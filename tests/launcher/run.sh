@@ -189,6 +189,68 @@ test_others() {
 	refused not_allowed 'nor is told what there is'
 }
 
+# --- tasks ---------------------------------------------------------------------------------------
+
+param() { # KEY=VALUE...
+	local p
+	flags=()
+	for p in "$@"; do
+		flags+=(--param "$p")
+	done
+}
+
+test_tasks() {
+	local wt=$T/bailey-alice/worktrees/t1
+	as bailey-alice mkdir -p "$wt" sockets
+	param tid=t1 'command=id -u; cat /proc/self/status; echo x >made' worktree="$wt" timeout=20s
+	bailey_as bailey-alice create --profile check "${flags[@]}"
+	done_well 'a check on a worktree of hers'
+	until_true 100 [ -s "$wt/made" ] || true
+	is 'what it makes is hers' "$alice" "$(stat -c %u "$wt/made" 2>/dev/null)"
+	param tid=t1 'command=sleep 60' worktree="$wt" timeout=2h
+	bailey_as bailey-alice create --profile check "${flags[@]}"
+	refused value_out_of_range 'a check that is longer than an hour'
+	param tid=t1 'command=true' worktree="$wt" nothing=1
+	bailey_as bailey-alice create --profile check "${flags[@]}"
+	refused bad_value 'a parameter that there is not'
+
+	# a worktree that was handed over is the agents', in a directory of hers
+	chown -R 64000:64000 "$wt"
+	param tid=t1 'command=echo y >made2' worktree="$wt" timeout=20s
+	bailey_as bailey-alice create --profile check "${flags[@]}"
+	done_well 'a worktree that was handed over'
+	until_true 100 [ -s "$wt/made2" ] || true
+	is 'what is made in it is the agents'"'" 64000 "$(stat -c %u "$wt/made2" 2>/dev/null)"
+	chmod 755 "$T/bailey-alice" "$T/bailey-alice/worktrees" "$wt"
+	param tid=t1 'command=true' worktree="$wt" timeout=20s
+	bailey_as bailey-bob create --profile check "${flags[@]}"
+	refused workspace_not_owned 'the handed-over worktree of another'
+	perl "$here/ask.pl" "$sock" check "$bob" "$wt" >"$T/out" 2>"$T/err" || true
+	like 'the same, asked without our client' '*workspace_not_owned*' "$(cat "$T/out")"
+	# by a mount of his own, so that it seems to lie in a directory of his
+	as bailey-bob mkdir -p stolen
+	perl "$here/ask.pl" "$sock" check "$bob" "$wt" "$T/bailey-bob/stolen" >"$T/out" 2>"$T/err" || true
+	like 'nor by a mount over a directory of his' '*workspace_not_owned*' "$(cat "$T/out")"
+	chmod 700 "$T/bailey-alice"
+}
+
+test_agent() {
+	local wt=$T/bailey-alice/worktrees/t2 s=$T/bailey-alice/sockets/t2
+	as bailey-alice mkdir -p "$wt" "$s"
+	param tid=t2 model=m-1 'command=["claude","-p","x"]' worktree="$wt" sockets="$s" timeout=20s
+	bailey_as bailey-alice create --profile agent "${flags[@]}"
+	refused model_socket_missing 'an agent without its socket'
+	as bailey-alice perl -MSocket -e 'socket my $s, PF_UNIX, SOCK_STREAM, 0; umask 0;
+		chdir $ARGV[0]; bind $s, pack_sockaddr_un("llm.sock") or die; listen $s, 5' "$s"
+	chmod 711 "$s"
+	bailey_as bailey-alice create --profile agent "${flags[@]}"
+	# there is no such program on this host: the walls were made, and the command was looked for
+	refused command_not_found 'an agent with its socket'
+	param tid=t2 model=m-1 'command=["sh","-c","id"]' worktree="$wt" sockets="$s"
+	bailey_as bailey-alice create --profile agent "${flags[@]}"
+	refused bad_value 'an agent that is none'
+}
+
 # --- the ceiling ---------------------------------------------------------------------------------
 
 test_ceiling() {
@@ -360,6 +422,8 @@ main() {
 	test_verbs
 	test_workspace
 	test_others
+	test_tasks
+	test_agent
 	test_walls
 	test_malformed
 	test_ceiling

@@ -5,12 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "launcher/admit.h"
 #include "launcher/daemon/daemon.h"
 #include "launcher/launch_create.h"
 
-enum { DEFAULT_AGENT_ID = PROFILE_AGENT_ID };
+#define MODEL_SOCKET "llm.sock"
 
 struct asking {
 	const struct launcher *l;
@@ -19,6 +20,8 @@ struct asking {
 	unsigned at_fd;
 	const char *name; /* of the sandbox; NULL: none */
 	const char *image;
+	uid_t agent_uid;
+	char workspace[PACK_PATH]; /* how the client calls the first directory; told only */
 };
 
 /* --- what every profile has --- */
@@ -48,28 +51,50 @@ static int next_fd(struct asking *a, const char *key, int *ret, struct err *e)
 /* --- tasks: the profiles of params.def --- */
 
 /* The one directory of a host with a socket in it that may be shown: a task's own, with llm.sock. */
-static int admit_dir(const struct asking *a, const char *key, int given, int *ret, struct err *e)
+static int admit_sockets(const struct asking *a, int given, int *ret, struct err *e)
 {
-	const bool reads = streq(key, "venv") || streq(key, "script");
-	const struct admit how = { .path = key,
-		.use = ADMIT_MOUNT,
-		.writable = !reads,
+	_cleanup_close_ int sock = openat(given, MODEL_SOCKET, O_PATH | O_NOFOLLOW | O_CLOEXEC),
+			    checked = -1;
+	const struct admit how = { .path = MODEL_SOCKET,
+		.use = ADMIT_SOCKET,
+		.writable = true,
 		.for_other = true,
-		.uid = a->peer->uid,
-		.allow_root_owned = a->peer->uid == 0 };
-	struct stat st;
-	int dup;
+		.uid = a->peer->uid };
+	struct stat st, of;
+	char link[64];
 
-	if (!streq(key, "sockets"))
-		return admit_fd(&how, given, ret, e);
 	if (fstat(given, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != a->peer->uid)
 		return err_set(e, R_NOT_ALLOWED, 0,
 			"show the sockets of a task: not a directory of uid '%u'", a->peer->uid);
-	dup = fcntl(given, F_DUPFD_CLOEXEC, 3);
-	if (dup < 0)
-		return err_set(e, R_NO_MEMORY, errno, "keep a descriptor");
-	*ret = dup;
-	return 0;
+	if (sock < 0 || fstat(sock, &of) < 0 || !S_ISSOCK(of.st_mode))
+		return err_set(e, R_SOCKET_MISSING, sock < 0 ? errno : 0,
+			"show the sockets of a task: '" MODEL_SOCKET "' is not a Unix socket");
+	if (geteuid() == 0 && !(of.st_mode & S_IWOTH && st.st_mode & S_IXOTH))
+		return err_set(e, R_PERMISSION_DENIED, EACCES,
+			"show the sockets of a task: the agents' user could not connect to '" MODEL_SOCKET
+			"'");
+	if (admit_fd(&how, sock, &checked, e) < 0)
+		return -1;
+	*ret = open(FMT(link, "/proc/self/fd/%d", given), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return *ret < 0 ? err_set(e, R_NO_MEMORY, errno, "keep a descriptor") : 0;
+}
+
+static int admit_dir(const struct asking *a, const char *key, int given, int *ret, struct err *e)
+{
+	struct admit how = { .path = key,
+		.use = ADMIT_WORKSPACE,
+		.writable = !streq(key, "venv") && !streq(key, "script"),
+		.for_other = true,
+		.uid = a->peer->uid };
+	struct stat st;
+
+	if (streq(key, "sockets"))
+		return admit_sockets(a, given, ret, e);
+	if (fstat(given, &st) < 0)
+		return err_set(e, R_MOUNT_SOURCE_MISSING, errno, "look at '%s'", key);
+	if (daemon_is_handed_over(given, a->peer->uid))
+		how.uid = st.st_uid;
+	return admit_fd(&how, given, ret, e);
 }
 
 struct task {
@@ -85,6 +110,21 @@ static void task_done(struct task *t)
 	for (unsigned i = 0; i < t->n_fds; i++)
 		t->fds[i].fd = close_fd(t->fds[i].fd);
 	t->operator.base.image_fd = close_fd(t->operator.base.image_fd);
+	t->operator.base.image_lock_fd = close_fd(t->operator.base.image_lock_fd);
+}
+
+/* Readable by whoever holds it; all that is done with it is that it stays open. */
+static int take_lock(struct asking *a, struct task *t, const char *key, struct err *e)
+{
+	int *lock = &t->operator.base.image_lock_fd, given;
+	struct stat st;
+
+	if (next_fd(a, key, &given, e) < 0)
+		return -1;
+	if (*lock >= 0 || fstat(given, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_set(e, R_BAD_VALUE, 0, "use parameter '%s': not one file", key);
+	*lock = fcntl(given, F_DUPFD_CLOEXEC, 3);
+	return *lock < 0 ? err_set(e, R_NO_MEMORY, errno, "keep a descriptor") : 0;
 }
 
 static int take_image(struct asking *a, struct task *t, const char *key, struct err *e)
@@ -101,7 +141,8 @@ static int take_image(struct asking *a, struct task *t, const char *key, struct 
 		: admit_fd(&how, given, &t->operator.base.image_fd, e);
 }
 
-static int take_dir(struct asking *a, struct task *t, const char *key, struct err *e)
+static int take_dir(
+	struct asking *a, struct task *t, const char *key, const char *path, struct err *e)
 {
 	struct profile_fd *fd = &t->fds[t->n_fds];
 	int given;
@@ -113,6 +154,8 @@ static int take_dir(struct asking *a, struct task *t, const char *key, struct er
 	if (next_fd(a, key, &given, e) < 0 || admit_dir(a, key + 1, given, &fd->fd, e) < 0)
 		return -1;
 	t->n_fds++;
+	if (!streq(key, "@venv") && !streq(key, "@sockets") && strlen(path) < sizeof a->workspace)
+		str_format(a->workspace, sizeof a->workspace, "%s", path);
 	return 0;
 }
 
@@ -129,32 +172,25 @@ static int take_pair(struct asking *a, struct task *t, const char *key, const ch
 		a->image = value;
 		return take_image(a, t, key, e);
 	}
+	if (streq(key, "@image_lock"))
+		return take_lock(a, t, key, e);
 	if (*key == '@')
-		return take_dir(a, t, key, e);
+		return take_dir(a, t, key, value, e);
 	t->params[t->n++] = (struct profile_param){ .key = key, .value = value };
 	return 0;
 }
 
-static void set_operator(const struct asking *a, struct profile_operator *o)
+static void set_operator(struct asking *a, struct profile_operator *o)
 {
-	const char *uid = secure_getenv("BAILEY_AGENT_UID"),
-		   *gid = secure_getenv("BAILEY_AGENT_GID");
-	_cleanup_err_ struct err ignored = ERR_INIT;
-	uint64_t u = DEFAULT_AGENT_ID, g = DEFAULT_AGENT_ID;
-
-	/* main() has refused other values */
-	if (uid && *uid)
-		(void)parse_u64(uid, 1, 65534, "BAILEY_AGENT_UID", &u, &ignored);
-	if (gid && *gid)
-		(void)parse_u64(gid, 1, 65534, "BAILEY_AGENT_GID", &g, &ignored);
 	*o = (struct profile_operator){ .base = PROFILE_BASE_INIT,
-		.agent_uid = (uid_t)u,
-		.agent_gid = (gid_t)g,
+		.agent_uid = a->agent_uid,
+		.agent_gid = daemon_agent_id("BAILEY_AGENT_GID"),
 		.caller_uid = a->peer->uid,
 		.caller_gid = a->peer->gid,
 		.same_user = geteuid() != 0 };
 	o->base.image_ref = secure_getenv("BAILEY_AGENT_IMAGE") ?: PROFILE_AGENT_IMAGE;
 	o->base.runtime = secure_getenv("BAILEY_RUNTIME");
+	o->base.now_ms = clock_ns(CLOCK_REALTIME) / 1000000u;
 }
 
 static int build_task(struct asking *a, struct task *t, struct pack_request *ret,
@@ -169,8 +205,11 @@ static int build_task(struct asking *a, struct task *t, struct pack_request *ret
 	if (profile_from_params(
 		    &request, m->v[0], t->params, t->n, t->fds, t->n_fds, &t->operator, e) < 0)
 		return -1;
+	/* they are the request's now */
+	t->operator.base.image_fd = t->operator.base.image_lock_fd = - 1;
 	if (profile_build(ret, &request, e) < 0)
 		return -1;
+	str_format(ret->workspace, sizeof ret->workspace, "%s", a->workspace);
 	str_format(ret->image, sizeof ret->image, "%s", *ret_engine == SPAWN_DOCKER ? t->operator.base.image_ref
 		: a->image && *a->image && strlen(a->image) < sizeof ret->image ? a->image : "host");
 	return 0;
@@ -197,7 +236,7 @@ static int build_create(
 static int build(
 	struct asking *a, struct pack_request *ret, enum spawn_engine *ret_engine, struct err *e)
 {
-	_cleanup_(task_done) struct task t = { .n = 0 };
+	_cleanup_(task_done) struct task t = { .operator= { .base = PROFILE_BASE_INIT } };
 
 	if (streq(a->m->v[0], "create"))
 		return build_create(a, ret, ret_engine, e);
@@ -226,7 +265,9 @@ static int finish(const struct asking *a, struct pack_request *r, struct err *e)
 int create_build(const struct launcher *l, const struct peer *p, struct launch_in *m,
 	struct pack_request *ret, enum spawn_engine *ret_engine, struct err *e)
 {
-	struct asking a = { .l = l, .peer = p, .m = m };
+	struct asking a = {
+		.l = l, .peer = p, .m = m, .agent_uid = daemon_agent_id("BAILEY_AGENT_UID")
+	};
 
 	*ret_engine = SPAWN_NATIVE;
 	if (m->n % 2 == 0)

@@ -30,6 +30,13 @@ bool daemon_allows(const struct daemon_options *o, uid_t uid);
  * free. */
 char *daemon_home(const char *home, uid_t uid);
 
+/* The agents' uid or gid by this variable, checked at the start; 64000 without it. */
+uint32_t daemon_agent_id(const char *variable);
+
+/* Whether a directory was handed over to the agents by this user: it is the agents', and lies in a directory of his.  The root of
+ * a mount lies in whatever its mounter chose, and is none. */
+bool daemon_is_handed_over(int fd, uid_t uid);
+
 /* --- between launcher and spawner: one fixed message, behind SPAWN_RUN a packed request --- */
 
 enum { SPAWN_MAGIC = 0x4e504253 };

@@ -163,6 +163,7 @@ static int make_home(const struct spawner *s, uid_t uid, struct err *e)
 
 /* --- checks, whatever the launcher says --- */
 
+/* His, or an agent's in a directory of his. */
 static int check_owner(const struct spec_bind *b, uid_t uid, struct err *e)
 {
 	struct stat st;
@@ -171,6 +172,8 @@ static int check_owner(const struct spec_bind *b, uid_t uid, struct err *e)
 		return err_set(
 			e, R_MOUNT_SOURCE_MISSING, errno, "look at the mount for '%s'", b->target);
 	if (!b->writable || st.st_uid == uid)
+		return 0;
+	if (daemon_is_handed_over(b->fd, uid))
 		return 0;
 	return err_set(e, R_WORKSPACE_NOT_OWNED, 0,
 		"make the mount for '%s' writable: it belongs to uid '%u', not '%u'", b->target,
