@@ -75,6 +75,12 @@ struct bailey_options {
 	const char
 		*layer_store; /* absolute; the directory of "loop"; NULL: "layers" below the home */
 	uint32_t agent_uid, agent_gid; /* of agents and their checks, inside; 0: 64000 */
+	const char
+		*engine; /* what new sandboxes are made by: "native" or "docker"; NULL: "native" */
+	const char *runtime; /* of "docker": the name of an OCI runtime; NULL: the daemon's own */
+	const char *docker_host, *docker_cert_path; /* NULL: as the environment says */
+	const char
+		*docker_disk; /* "watch": layers that can't be bounded are watched; NULL: refused */
 };
 #define BAILEY_OPTIONS_INIT { .size = sizeof(struct bailey_options) }
 
@@ -123,7 +129,8 @@ struct bailey_create_options {
 	unsigned flags;   /* enum bailey_create_flags */
 	const char *name; /* NULL: none */
 	const char *
-		image; /* NULL or "host": the host's own /usr; a path: a root directory; else a name in the store */
+		image; /* NULL or "host": the host's own /usr; a path: a root directory; else a name in the store.  With
+			* engine "docker": the name of one of the daemon's, NULL or "host": Bailey's own */
 	const char *
 		workspace; /* absolute path of a directory of the host, shown at /workspace; NULL: none */
 	enum bailey_mode workspace_mode;

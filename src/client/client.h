@@ -36,7 +36,9 @@ struct bailey {
 	char *launcher;                       /* its socket, where one is used; NULL: none */
 	uint32_t ids_base, ids_count;         /* 0: the default */
 	uint32_t agent_uid, agent_gid;
-	char *layers, *layer_store;           /* NULL: not given */
+	char *layers, *layer_store;                                   /* NULL: not given */
+	char *engine;                                                 /* never NULL */
+	char *runtime, *docker_host, *docker_cert_path, *docker_disk; /* NULL: not given */
 };
 
 /* --- launch.c ------------------------------------------------------------------------------------------------------ */

@@ -12,9 +12,11 @@
 static const char *const passed[] = { "PATH", "HOME", "LANG", "XDG_RUNTIME_DIR",
 	"DBUS_SESSION_BUS_ADDRESS", "BAILEY_LIBEXEC", "BAILEY_IDS_BASE", "BAILEY_IDS_COUNT",
 	"BAILEY_CGROUP_PARENT", "BAILEY_NATIVE_LAYERS", "BAILEY_NATIVE_LAYER_STORE", "ASAN_OPTIONS",
-	"UBSAN_OPTIONS", "LSAN_OPTIONS" };
+	"UBSAN_OPTIONS", "LSAN_OPTIONS", "BAILEY_DOCKER_HOST", "BAILEY_DOCKER_CERT_PATH",
+	"BAILEY_DOCKER_DISK", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CERT_PATH",
+	"DOCKER_TLS_VERIFY" };
 
-enum { MAX_ENV = sizeof passed / sizeof *passed + 6 };
+enum { MAX_ENV = sizeof passed / sizeof *passed + 8 };
 
 struct environment {
 	char *v[MAX_ENV];
@@ -65,16 +67,25 @@ static void fill(struct environment *env, const struct bailey *b)
 	if (b->layer_store)
 		put(env, "BAILEY_NATIVE_LAYER_STORE",
 			xasprintf("BAILEY_NATIVE_LAYER_STORE=%s", b->layer_store));
+	if (b->docker_host)
+		put(env, "BAILEY_DOCKER_HOST", xasprintf("BAILEY_DOCKER_HOST=%s", b->docker_host));
+	if (b->docker_cert_path)
+		put(env, "BAILEY_DOCKER_CERT_PATH",
+			xasprintf("BAILEY_DOCKER_CERT_PATH=%s", b->docker_cert_path));
+	if (b->docker_disk)
+		put(env, "BAILEY_DOCKER_DISK", xasprintf("BAILEY_DOCKER_DISK=%s", b->docker_disk));
 	env->v[env->n] = NULL;
 }
 
-int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e)
+static int spawn(
+	const struct bailey *b, const char *engine, const char *verb, int fd, struct err *e)
 {
 	_cleanup_(environment_done) struct environment env = { .n = 0 };
 	_cleanup_free_ char *program = NULL, *word = xstrdup(verb);
+	_cleanup_free_ char *name = xasprintf("bailey-engine-%s", engine);
 	char *argv[3];
 
-	if (client_program(b, "bailey-engine-native", &program, e) < 0)
+	if (client_program(b, name, &program, e) < 0)
 		return -1;
 	argv[0] = program;
 	argv[1] = word;
@@ -89,11 +100,26 @@ int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e
 	return -1;
 }
 
+int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e)
+{
+	return spawn(b, b->engine, verb, fd, e);
+}
+
+/* A home that never had a container doesn't trouble the daemon. */
+static bool had_containers(const struct bailey *b)
+{
+	_cleanup_free_ char *path = xasprintf("%s/sandbox/docker", b->home);
+
+	return access(path, F_OK) == 0;
+}
+
 int client_sweep(const struct bailey *b, struct err *e)
 {
 	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "open '/dev/null'");
-	return engine_spawn(b, "sweep", null, e);
+	if (had_containers(b) && spawn(b, "docker", "sweep", null, e) < 0)
+		return -1;
+	return spawn(b, "native", "sweep", null, e);
 }

@@ -26,6 +26,13 @@ static int open_home(const struct bailey_options *given, struct bailey **ret, st
 	if (o.libexec && *o.libexec != '/')
 		return err_set(e, R_BAD_VALUE, 0, "use programs in '%.64s': not an absolute path",
 			o.libexec);
+	if (o.engine && !streq(o.engine, "native") && !streq(o.engine, "docker"))
+		return err_set(
+			e, R_BAD_VALUE, 0, "use engine '%.64s': not native or docker", o.engine);
+	if (o.docker_disk && !streq(o.docker_disk, "watch") && !streq(o.docker_disk, "refuse"))
+		return err_set(e, R_BAD_VALUE, 0,
+			"use '%.64s' for the disks of containers: not watch or refuse",
+			o.docker_disk);
 	if (!o.home && home_path(&home, e) < 0)
 		return -1;
 	if (launcher_find(&o, &launcher, e) < 0)
@@ -43,6 +50,11 @@ static int open_home(const struct bailey_options *given, struct bailey **ret, st
 	b->agent_gid = o.agent_gid ? o.agent_gid : PROFILE_AGENT_ID;
 	b->layers = copy_text(o.layers);
 	b->layer_store = copy_text(o.layer_store);
+	b->engine = xstrdup(o.engine ? o.engine : "native");
+	b->runtime = copy_text(o.runtime);
+	b->docker_host = copy_text(o.docker_host);
+	b->docker_cert_path = copy_text(o.docker_cert_path);
+	b->docker_disk = copy_text(o.docker_disk);
 	*ret = b;
 	return 0;
 }
@@ -64,6 +76,11 @@ void bailey_close(struct bailey *b)
 	free(b->cgroup_parent);
 	free(b->layers);
 	free(b->layer_store);
+	free(b->engine);
+	free(b->runtime);
+	free(b->docker_host);
+	free(b->docker_cert_path);
+	free(b->docker_disk);
 	free(b);
 }
 

@@ -47,6 +47,11 @@ int live_open(struct live *ret, const struct options *o, struct err *e)
 		home.agent_gid = (uint32_t)o->agent_gid;
 	home.layers = o->native_layers;
 	home.layer_store = o->native_layer_store;
+	home.engine = o->engine;
+	home.runtime = o->runtime;
+	home.docker_host = o->docker_host;
+	home.docker_cert_path = o->docker_cert_path;
+	home.docker_disk = o->docker_disk;
 	return live_give(bailey_open(&home, &ret->home, &failure), &failure, e);
 }
 
