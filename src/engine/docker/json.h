@@ -1,7 +1,7 @@
 /* JSON that came from a Docker daemon, or goes to one.
  *
  * Includes jansson for this room.  base/json.h has functions of the same names as two of jansson's: a call of those would
- * link to base's, so they are poisoned here.  json_pack("s", x) or json_stringn() make a string, json_pack("n") a null. */
+ * link to base's, so here they do not compile.  json_pack("s", x) or json_stringn() make a string, json_pack("n") a null. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,7 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#pragma GCC poison json_string json_null
+#define json_string use_json_pack
+#define json_null use_json_pack
 
 static inline void cleanup_json(json_t **j)
 {
