@@ -184,6 +184,7 @@ static size_t take_text(const uint8_t **p, size_t *n, uint8_t *ret)
 /* One entry: its kind, its mode, its name, and a link's target or how much data. */
 static void add_entry(unsigned layer, uint8_t what, const uint8_t **p, size_t *n)
 {
+	static const uint8_t magic[] = { 'u', 's', 't', 'a', 'r', 0, '0', '0' };
 	static const char kinds[] = { '0', '5', '2', '1', '3', '6', '0', '0' };
 	const char kind = kinds[what & 7];
 	uint8_t target[MAX_FUZZ_NAME + 1], *b = add_block(layer);
@@ -201,7 +202,7 @@ static void add_entry(unsigned layer, uint8_t what, const uint8_t **p, size_t *n
 	b[156] = (uint8_t)kind;
 	if (kind == '1' || kind == '2')
 		memcpy(b + 157, target, size);
-	memcpy(b + 257, "ustar\00000", 8);
+	memcpy(b + 257, magic, sizeof magic);
 	mend(b);
 	if (kind != '0' || !size)
 		return;
@@ -285,12 +286,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	clone_tree("base", "one");
 	lay(0, "one");
 	first = sum(top, "one", true);
-	clone_tree("one", "two");
-	lay(1, "two");
-	(void)sum(top, "two", true);
-	must(sum(top, "one", false) == first);
+	if (tars[1].n > 2 * BLOCK) {
+		clone_tree("one", "two");
+		lay(1, "two");
+		(void)sum(top, "two", true);
+		must(sum(top, "one", false) == first);
+		must(remove_at(top, "two", &e) == 0);
+	}
 	must(sum(top, "base", false) == below_sum);
 	must(sum(top, "outside", false) == outside_sum);
-	must(remove_at(top, "one", &e) == 0 && remove_at(top, "two", &e) == 0);
+	must(remove_at(top, "one", &e) == 0);
 	return 0;
 }
