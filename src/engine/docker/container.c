@@ -2,8 +2,12 @@
  * and layers.c.  Must hold: after a failed create nothing is left. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "archive/archive.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine/docker/docker.h"
 #include "spec/profile.h"
@@ -92,6 +96,64 @@ static int check_it(struct sandbox *sb, const json_t *asked, struct err *e)
 	return request_compare(asked, there, sb->engine->info.podman, e);
 }
 
+/* --- the workload's own directories -------------------------------------------------------------------------------- */
+
+static bool is_mounted(const struct sandbox_spec *s, const char *target)
+{
+	for (unsigned i = 0; i < s->n_binds; i++)
+		if (streq(s->binds[i].target, target))
+			return true;
+	for (unsigned i = 0; i < s->n_tmpfs; i++)
+		if (streq(s->tmpfs[i].target, target))
+			return true;
+	return false;
+}
+
+static int put_dir(const struct sandbox *sb, int fd, const char *path, uint32_t mode, struct err *e)
+{
+	const struct sandbox_spec *s = sb->spec;
+	const struct archive_entry entry = { .type = ARCHIVE_DIR,
+		.mode = mode,
+		.uid = s->uid,
+		.gid = s->gid,
+		.mtime_ns = (int64_t)clock_ns(CLOCK_REALTIME),
+		.name = path + 1 };
+	uint8_t *head;
+	size_t n;
+	int r;
+
+	if (!path[1] || is_mounted(s, path))
+		return 0;
+	head = xcalloc(1, ARCHIVE_HEADER_CAP(0));
+	n = archive_put(head, ARCHIVE_HEADER_CAP(0), &entry, NULL, 0);
+	r = n && write_all(fd, head, n) == 0
+		? 0
+		: err_set(e, R_SETUP_FAILED, errno, "make '%s' of sandbox '%s'", path, sb->id);
+	free(head);
+	return r;
+}
+
+/* An image knows nothing of the user that works in it: its home and /workspace are made, or become his. */
+static int put_dirs(struct sandbox *sb, struct err *e)
+{
+	static const uint8_t end[ARCHIVE_END_SIZE];
+	_cleanup_close_ int fd = -1;
+	struct docker *d;
+
+	if (sb->spec->read_only || sb->spec->profile != SPEC_CREATE || *sb->own_image)
+		return 0;
+	fd = memfd_create("dirs", MFD_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, R_NO_MEMORY, errno, "make sandbox '%s'", sb->id);
+	d = engine_daemon(sb->engine, e);
+	if (!d || put_dir(sb, fd, sb->spec->home, 0700, e) < 0 ||
+		put_dir(sb, fd, "/workspace", 0755, e) < 0)
+		return -1;
+	if (write_all(fd, end, sizeof end) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(e, R_SETUP_FAILED, errno, "make sandbox '%s'", sb->id);
+	return docker_archive_put(d, sb->container, "/", fd, e);
+}
+
 static int make(struct sandbox *sb, struct request_facts *f, struct err *e)
 {
 	struct docker *d = engine_daemon(sb->engine, e);
@@ -107,7 +169,7 @@ static int make(struct sandbox *sb, struct request_facts *f, struct err *e)
 	request_name(name, sb->engine->home_hash, sb->id);
 	if (docker_create(d, name, asked, sb->container, NULL, e) < 0)
 		return -1;
-	if (check_it(sb, asked, e) == 0)
+	if (check_it(sb, asked, e) == 0 && put_dirs(sb, e) == 0)
 		return 0;
 	(void)container_remove(sb, &ignored);
 	return -1;
