@@ -17,6 +17,7 @@ static const struct docker_json_limits changes_limits = { .values = 2000000, .co
 
 /* --- layers ---------------------------------------------------------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(readability-function-size): as many as the call has */
 int docker_commit(struct docker *d, const char *id, const char *repo, const char *tag, bool pause,
 	const char *changes, char ret_id[DOCKER_IMAGE_ID], struct err *e)
 {

@@ -33,11 +33,11 @@ static const char *take_type(struct http_head *h, const char *value, size_t n)
 	size_t i;
 
 	for (i = 0; i < n && value[i] != ';' && value[i] != ' '; i++) {
-		char c = value[i];
-
 		if (i + 1 >= sizeof h->type)
 			return "its content type is too long";
-		h->type[i] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+		h->type[i] = value[i];
+		if (value[i] >= 'A' && value[i] <= 'Z')
+			h->type[i] |= 0x20;
 	}
 	h->type[i] = '\0';
 	return str_has_control(h->type) ? "its content type holds control bytes" : NULL;

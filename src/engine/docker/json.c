@@ -90,11 +90,16 @@ int docker_json_parse(const char *text, size_t n, const struct docker_json_limit
 	return load(text, n, 0, what, ret, NULL, e);
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static size_t skip_space(const char *text, size_t n)
 {
 	size_t i = 0;
 
-	while (i < n && memchr(" \t\r\n", text[i], 4))
+	while (i < n && is_space(text[i]))
 		i++;
 	return i;
 }
@@ -148,8 +153,8 @@ static size_t quote_byte(char out[5], unsigned char c)
 		return 1;
 	}
 	out[0] = '\\';
-	if (c == '\n' || c == '\t' || c == '\r') {
-		out[1] = c == '\n' ? 'n' : c == '\t' ? 't' : 'r';
+	if (c == '\n') {
+		out[1] = 'n';
 		return 2;
 	}
 	out[1] = 'x';
@@ -164,7 +169,7 @@ char *docker_quote(char *out, size_t cap, const char *s, size_t n)
 	size_t used = 0, safe = 0; /* safe: where the dots still fit */
 	char part[5];
 
-	while (n > 0 && memchr(" \r\n\t", s[n - 1], 4))
+	while (n > 0 && is_space(s[n - 1]))
 		n--;
 	for (size_t i = 0; i < n; i++) {
 		size_t k = quote_byte(part, (unsigned char)s[i]);
