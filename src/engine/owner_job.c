@@ -12,7 +12,7 @@
 #include "engine/owner.h"
 #include "wire/wire.h"
 
-enum { ERROR_TEXT = 3500 };
+enum { ERROR_TEXT = 3500, PROGRESS_BYTES = 64 << 20 };
 
 bool jobs_copy(const struct owner *o)
 {
@@ -83,6 +83,20 @@ static void new_record(struct owner *o, const struct job *j)
 	r->deadline_ms = r->ttl_ms ? r->created_ms + r->ttl_ms : 0;
 }
 
+/* A long copy is heard of. */
+static void tell_progress(void *arg, uint64_t bytes)
+{
+	static uint64_t told;
+	struct owner *o = arg;
+	char rest[96];
+
+	if (bytes < told + PROGRESS_BYTES)
+		return;
+	told = bytes;
+	owner_event(o, "copying",
+		FMT(rest, "parent=%s bytes=%llu", o->record.parent, (unsigned long long)bytes));
+}
+
 /* Until *ret_adopted the engine's sandbox is the old owner's: it must not be ended here. */
 static int take_over(
 	struct owner *o, const struct job *j, bool copy, bool *ret_adopted, struct err *e)
@@ -90,7 +104,7 @@ static int take_over(
 	new_record(o, j);
 	if (rundir_open(&o->dirs, o->record.id, &o->dir, e) < 0 || owner_write(o, e) < 0)
 		return -1;
-	if (copy && o->ops->copy(o->sb, NULL, NULL, e) < 0)
+	if (copy && o->ops->copy(o->sb, tell_progress, o, e) < 0)
 		return -1;
 	if (o->ops->adopt(o->sb, o->record.id, o->record.hostname, e) < 0)
 		return -1;
