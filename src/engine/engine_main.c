@@ -30,11 +30,18 @@ static int env_u32(const char *name, uint32_t fallback, uint32_t *ret, struct er
 	return 0;
 }
 
+static const char *env_text(const char *name)
+{
+	const char *text = secure_getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
 int engine_env_fill(struct engine_env *ret, char **ret_guest, struct err *e)
 {
 	*ret = (struct engine_env){ .cgroup_parent = secure_getenv("BAILEY_CGROUP_PARENT"),
-		.layers = secure_getenv("BAILEY_NATIVE_LAYERS"),
-		.layer_store = secure_getenv("BAILEY_NATIVE_LAYER_STORE") };
+		.layers = env_text("BAILEY_NATIVE_LAYERS"),
+		.layer_store = env_text("BAILEY_NATIVE_LAYER_STORE") };
 	if (libexec_path("bailey-guest", ret_guest, e) < 0 || home_hash(ret->home_hash, e) < 0 ||
 		env_u32("BAILEY_IDS_BASE", IDS_BASE, &ret->ids_base, e) < 0 ||
 		env_u32("BAILEY_IDS_COUNT", IDS_COUNT, &ret->ids_count, e) < 0)

@@ -15,14 +15,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/fs.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include "base/fd.h"
@@ -31,8 +28,6 @@
 #include "engine/native/native.h"
 
 enum { INODE_BYTES = 2048, MIN_INODES = 1024, MAX_INODES = 1 << 24 };
-/* what just ended lets go of its files a little later, when they lay in a socket */
-enum { SEAL_TRIES = 20, SEAL_PAUSE_US = 5000 };
 
 void layers_init(struct layers *l)
 {
@@ -158,7 +153,7 @@ static const char *cow_place(const struct sandbox *sb, char out[static LAYERS_PL
 	return str_format(out, LAYERS_PLACE, "b%d", cow);
 }
 
-static bool is_foreign(const struct sandbox *sb, unsigned i)
+bool layers_shifted(const struct sandbox *sb, unsigned i)
 {
 	return sb->engine->root && sb->layers.ids[i] != sb->ids.base;
 }
@@ -173,7 +168,7 @@ static int map_layers(struct sandbox *sb, struct err *e)
 		uid_t ids = sb->layers.ids[i];
 		int r;
 
-		if (!is_foreign(sb, i))
+		if (!layers_shifted(sb, i))
 			continue;
 		if (ids_open_shift(ids, sb->ids.base, &userns, e) < 0)
 			return -1;
@@ -184,7 +179,7 @@ static int map_layers(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
-static bool can_map(const struct sandbox *sb)
+bool layers_try_map(const struct sandbox *sb)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	_cleanup_close_ int userns = -1, tree = mount_clone(sb->layers.frame, "l0", false);
@@ -196,7 +191,7 @@ static bool can_map(const struct sandbox *sb)
 
 bool layers_can_map(const struct sandbox *sb)
 {
-	return !sb->engine->root || !sb->layers.n_sealed || can_map(sb);
+	return !sb->engine->root || !sb->layers.n_sealed || layers_try_map(sb);
 }
 
 static enum layer_marks find_marks(const struct sandbox *sb, int dir)
@@ -224,7 +219,7 @@ static int copy_cow_attributes(const struct sandbox *sb, int layer)
 	return fchmod(upper, st.st_mode & 07777);
 }
 
-static int fill_layer(struct sandbox *sb, int layer)
+int layers_fill(struct sandbox *sb, int layer)
 {
 	static const char *const names[] = { "upper", "work", "cow", "cwork" };
 	_cleanup_close_ int upper = -1;
@@ -255,20 +250,24 @@ static int make_tmpfs(const struct sandbox *sb, int *ret, struct err *e)
 	return 0;
 }
 
+int layers_only_root(struct err *e)
+{
+	(void)err_set(e, R_LAYER_UNSUPPORTED, 0,
+		"make a writable layer as native.layers 'loop' says: only root can");
+	return err_remedy(e, "Run Bailey as root, or set native.layers to 'tmpfs'.");
+}
+
 static int make_loop(const struct sandbox *sb, int *ret_tree, int *ret_image, struct err *e)
 {
-	if (!sb->engine->root) {
-		(void)err_set(e, R_LAYER_UNSUPPORTED, 0,
-			"make a writable layer as native.layers 'loop' says: only root can");
-		return err_remedy(e, "Run Bailey as root, or set native.layers to 'tmpfs'.");
-	}
+	if (!sb->engine->root)
+		return layers_only_root(e);
 	if (store_new(sb->engine, sb->spec->disk_bytes, ret_image, e) < 0)
 		return -1;
 	return loop_mount(*ret_image, ret_tree, e);
 }
 
 /* A file system of the spec's size at `name` of the frame; *ret_image: the file behind it, or -1. */
-static int mount_layer(
+int layers_mount(
 	const struct sandbox *sb, const char *name, int *ret_dir, int *ret_image, struct err *e)
 {
 	bool loop = sb->engine->loop;
@@ -287,7 +286,7 @@ static int mount_layer(
 	return 0;
 }
 
-static void keep_image(struct layers *l, unsigned i, int image)
+void layers_keep(struct layers *l, unsigned i, int image)
 {
 	close_fd(l->image[i]);
 	l->image[i] = image;
@@ -300,11 +299,11 @@ static int new_layer(struct sandbox *sb, struct err *e)
 	char name[LAYERS_PLACE];
 	int image = -1;
 
-	if (mount_layer(sb, FMT(name, "l%u", n), &dir, &image, e) < 0)
+	if (layers_mount(sb, FMT(name, "l%u", n), &dir, &image, e) < 0)
 		return -1;
-	keep_image(&sb->layers, n, image);
+	layers_keep(&sb->layers, n, image);
 	sb->layers.ids[n] = sb->ids.base;
-	if (fill_layer(sb, dir) < 0)
+	if (layers_fill(sb, dir) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
 	sb->layers.writable = true;
 	sb->layers.pending = false;
@@ -399,7 +398,7 @@ static int overlay(const struct sandbox *sb, const char *lower, bool cow, int *r
 
 	if (fchdir(sb->layers.frame) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "enter the sandbox's mounts");
-	kind = is_foreign(sb, n) ? 's' : 'l';
+	kind = layers_shifted(sb, n) ? 's' : 'l';
 	fs = mount_overlay(sb, lower, FMT(upper, "%c%u/%s", kind, n, cow ? "cow" : "upper"),
 		FMT(work, "%c%u/%s", kind, n, cow ? "cwork" : "work"), ret);
 	if (*ret < 0)
@@ -416,7 +415,7 @@ static void list_sealed(const struct sandbox *sb, const char *dir, char *out, si
 
 	*out = '\0';
 	for (unsigned i = sb->layers.n_sealed; i-- > 0;) {
-		str_format(out + n, cap - n, "%c%u/%s:", is_foreign(sb, i) ? 's' : 'l', i, dir);
+		str_format(out + n, cap - n, "%c%u/%s:", layers_shifted(sb, i) ? 's' : 'l', i, dir);
 		n += strlen(out + n);
 	}
 }
@@ -509,223 +508,13 @@ int layers_disk(const struct sandbox *sb, uint64_t *ret_used, uint64_t *ret_size
 	return 0;
 }
 
-/* --- seal, copy, fork ---------------------------------------------------------------------------------------------- */
+/* --- forks ---------------------------------------------------------------------------------------------------------- */
 
-static int unmount_at(const struct layers *l, const char *name)
+int layers_unmount(const struct layers *l, const char *name)
 {
 	char path[PATH_MAX];
 
 	return umount2(FMT(path, "%s/%s", l->path, name), MNT_DETACH | UMOUNT_NOFOLLOW);
-}
-
-static int is_empty(const struct layers *l, const char *name)
-{
-	_cleanup_closedir_ DIR *d = NULL;
-	int fd = layers_open(l, l->n_sealed, name);
-	struct dirent *entry;
-
-	if (fd < 0)
-		return errno == ENOENT ? 1 : -1;
-	d = fdopendir(fd);
-	if (!d) {
-		fd = close_fd(fd);
-		return -1;
-	}
-	while ((entry = readdir(d)))
-		if (!layer_is_dot(entry->d_name))
-			return 0;
-	return 1;
-}
-
-/* One part of a layer ("upper" or "cow") into the layer at `to`. */
-static int copy_part(struct sandbox *sb, struct layer_copy *c, unsigned i, int to, const char *name,
-	struct err *e)
-{
-	_cleanup_close_ int in = layers_open(&sb->layers, i, name);
-	_cleanup_close_ int out = -1, links = -1;
-	int r;
-
-	if (in < 0 && errno == ENOENT)
-		return 0;
-	out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (in < 0 || out < 0 || mkdirat(to, "links", 0700) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "open layer '%u'", i);
-	links = openat(to, "links", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	c->links = links;
-	r = links < 0 ? err_set(e, R_SETUP_FAILED, errno, "open layer '%u'", i)
-		      : layer_copy(c, in, out, e);
-	if (unlinkat(to, "links", AT_REMOVEDIR) < 0 && r == 0)
-		r = err_set(e, R_SETUP_FAILED, errno, "remove what held the links of a copy");
-	return r;
-}
-
-static int copy_layer(struct sandbox *sb, struct layer_copy *c, unsigned i, int to, struct err *e)
-{
-	return copy_part(sb, c, i, to, "upper", e) < 0 || copy_part(sb, c, i, to, "cow", e) < 0 ? -1
-												: 0;
-}
-
-/* The new file system at "new" takes the place of the writable layer. */
-static int replace_layer(struct sandbox *sb, int image, uid_t ids, struct err *e)
-{
-	struct layers *l = &sb->layers;
-	char name[LAYERS_PLACE];
-
-	keep_image(l, l->n_sealed, image);
-	l->ids[l->n_sealed] = ids;
-	if (unmount_at(l, FMT(name, "l%u", l->n_sealed)) < 0 ||
-		mount_move(l->frame, "new", l->frame, name) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "put a copied layer in place");
-	return 0;
-}
-
-/* The whole file system at once, where the store can share blocks: 1, or 0.  What runs is paused; were something outside to
- * write all the same, the journal makes the clone whole when it is mounted. */
-static int clone_layer(struct sandbox *sb, struct err *e)
-{
-	struct layers *l = &sb->layers;
-	_cleanup_close_ int image = -1, tree = -1, dir = -1;
-	uint64_t used, size;
-	int r;
-
-	if (l->image[l->n_sealed] < 0 || !can_map(sb))
-		return 0;
-	dir = layers_open(l, l->n_sealed, "upper");
-	if (dir < 0 || layers_disk(sb, &used, &size) < 0 || syncfs(dir) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "write out a layer");
-	r = store_clone(sb->engine, l->image[l->n_sealed], used, &image, e);
-	if (r <= 0)
-		return r;
-	if (loop_mount(image, &tree, e) < 0)
-		return -1;
-	if (mount_attach(l->frame, "new", tree) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "mount a cloned layer");
-	return replace_layer(sb, move_fd(&image), l->ids[l->n_sealed], e) < 0 ? -1 : 1;
-}
-
-int layers_copy(
-	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e)
-{
-	struct layers *l = &sb->layers;
-	struct layer_copy c = { .from = l->ids[l->n_sealed],
-		.to = sb->ids.base,
-		.own = sb->engine->root,
-		.marks = l->marks,
-		.progress = progress,
-		.arg = arg };
-	_cleanup_close_ int dir = -1, image = -1;
-	int r;
-
-	if (!l->writable || l->pending)
-		return 0;
-	r = clone_layer(sb, e);
-	if (r != 0)
-		return r < 0 ? -1 : 0;
-	if (mount_layer(sb, "new", &dir, &image, e) < 0)
-		return -1;
-	if (fill_layer(sb, dir) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
-	if (copy_layer(sb, &c, l->n_sealed, dir, e) < 0)
-		return -1;
-	return replace_layer(sb, move_fd(&image), sb->ids.base, e);
-}
-
-static int copy_all(struct sandbox *sb, int to, struct err *e)
-{
-	const struct layers *l = &sb->layers;
-	struct layer_copy c = {
-		.to = sb->ids.base, .own = sb->engine->root, .marks = l->marks, .merge = true
-	};
-
-	if (fill_layer(sb, to) < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "fill a writable layer");
-	for (unsigned i = 0; i <= l->n_sealed; i++) {
-		c.from = l->ids[i];
-		if (copy_layer(sb, &c, i, to, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* All layers, the writable one too, become one. */
-static int flatten(struct sandbox *sb, struct err *e)
-{
-	struct layers *l = &sb->layers;
-	_cleanup_close_ int dir = -1, image = -1;
-	char name[LAYERS_PLACE];
-
-	if (mount_layer(sb, "new", &dir, &image, e) < 0 || copy_all(sb, dir, e) < 0) {
-		(void)unmount_at(l, "new");
-		return -1;
-	}
-	for (unsigned i = 0; i <= l->n_sealed; i++) {
-		if (is_foreign(sb, i))
-			(void)unmount_at(l, FMT(name, "s%u", i));
-		(void)unmount_at(l, FMT(name, "l%u", i));
-		keep_image(l, i, -1);
-	}
-	l->n_sealed = 0;
-	l->ids[0] = sb->ids.base;
-	keep_image(l, 0, move_fd(&image));
-	if (mount_move(l->frame, "new", l->frame, "l0") < 0)
-		return err_set(e, R_SETUP_FAILED, errno, "put a flattened layer in place");
-	return 0;
-}
-
-/* Nothing is written there any more: what is free in it need not be reserved.  That takes a while: by a process beside, which
- * holds nothing but the layer. */
-static void give_back(const struct layers *l)
-{
-	_cleanup_close_ int fd = layers_open(l, l->n_sealed, "upper");
-	struct fstrim_range all = { .len = UINT64_MAX };
-	pid_t pid = fd < 0 ? -1 : fork();
-
-	if (pid == 0) {
-		if (fork() == 0 && dup2(fd, 0) == 0 && syscall(SYS_close_range, 1, ~0u, 0u) == 0)
-			(void)ioctl(0, FITRIM, &all);
-		_exit(0);
-	}
-	if (pid > 0)
-		(void)waitpid(pid, NULL, 0);
-}
-
-/* The whole file system, since a read-only mount of it binds nobody who came by another one: a file of the sandbox that was
- * handed out over a socket outlives the sandbox's own mounts. */
-static int seal_layer(const struct layers *l, const char *name, struct err *e)
-{
-	for (int i = 0; mount_seal(l->frame, name, true) < 0; i++) {
-		if (errno != EBUSY)
-			return err_set(e, R_SETUP_FAILED, errno, "make a layer read-only");
-		if (i == SEAL_TRIES) {
-			(void)err_set(e, R_LAYER_UNSUPPORTED, 0,
-				"share a layer: something outside holds a file of it open");
-			return err_remedy(
-				e, "End what holds it; until then the layer can only be copied.");
-		}
-		(void)usleep(SEAL_PAUSE_US);
-	}
-	return 0;
-}
-
-int layers_seal(struct sandbox *sb, struct err *e)
-{
-	struct layers *l = &sb->layers;
-	char name[LAYERS_PLACE];
-
-	if (!l->writable || l->pending || (is_empty(l, "upper") == 1 && is_empty(l, "cow") == 1))
-		return 0;
-	if (l->marks == MARKS_NONE)
-		return err_set(e, R_LAYER_UNSUPPORTED, 0,
-			"share a layer: tmpfs has no extended attributes for users here");
-	if (l->n_sealed == LAYERS_MAX_SEALED && flatten(sb, e) < 0)
-		return err_wrap(e, "make the layers of sandbox '%s' one", sb->id);
-	if (seal_layer(l, FMT(name, "l%u", l->n_sealed), e) < 0)
-		return -1;
-	if (l->image[l->n_sealed] >= 0)
-		give_back(l);
-	l->n_sealed++;
-	l->pending = true;
-	return 0;
 }
 
 int layers_ready(struct sandbox *sb, struct err *e)
@@ -792,7 +581,7 @@ int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err
 	l->writable = layer;
 	l->pending = layer && !copied;
 	if (l->pending)
-		keep_image(l, l->n_sealed, -1);
+		layers_keep(l, l->n_sealed, -1);
 	return 0;
 }
 
@@ -802,7 +591,7 @@ void layers_remove(struct sandbox *sb)
 
 	l->bind_map = close_fd(l->bind_map);
 	for (unsigned i = 0; i <= LAYERS_MAX_SEALED; i++)
-		keep_image(l, i, -1);
+		layers_keep(l, i, -1);
 	if (l->frame >= 0) {
 		l->frame = close_fd(l->frame);
 		(void)umount2(l->path, MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -845,7 +634,7 @@ unsigned layers_probe(struct engine *n)
 		can |= LAYERS_CAN_STACK;
 	if (sb.layers.marks == MARKS_USER)
 		can |= LAYERS_CAN_MARK;
-	if (n->root && can_map(&sb))
+	if (n->root && layers_try_map(&sb))
 		can |= LAYERS_CAN_MAP_IDS;
 	close_fd(sb.layers.frame);
 	return can;

@@ -58,12 +58,12 @@ static int attach(int file, char path[static LOOP_PATH], int *ret, struct err *e
 
 /* What lies in a layer is gone with the host's last boot whatever is done: nothing is flushed to the disk for its own sake.
  * The tables of inodes are a hole and need no zeros. */
-int loop_mount(int file, int *ret_tree, struct err *e)
+int loop_mount(int image, int *ret_tree, struct err *e)
 {
 	_cleanup_close_ int device = -1, fs = -1;
 	char path[LOOP_PATH];
 
-	if (attach(file, path, &device, e) < 0)
+	if (attach(image, path, &device, e) < 0)
 		return -1;
 	fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
 	if (fs < 0)

@@ -292,6 +292,7 @@ int layers_adopt(struct sandbox *sb, const char *new_id, bool copied, struct err
 /* Whether the sealed layers can be shown with other ids (tmpfs: Linux 6.3). */
 bool layers_can_map(const struct sandbox *sb);
 
+/* share.c */
 int layers_seal(struct sandbox *sb, struct err *e);
 int layers_copy(
 	struct sandbox *sb, void (*progress)(void *arg, uint64_t bytes), void *arg, struct err *e);
@@ -334,6 +335,17 @@ int layers_make_base(const struct sandbox *sb, struct err *e);
 /* Directory `name` ("upper", "cow") of layer i, for reading; i == n_sealed is the writable one.  -1 with errno. */
 int layers_open(const struct layers *l, unsigned i, const char *name);
 
+/* What share.c needs of layers.c.  layers_mount(): a new, empty file system at `name` of the frame, *ret_image the file that it
+ * lies in, or -1; layers_fill(): the directories of a layer in it (-1 with errno); layers_keep(): takes over the file of layer i,
+ * in place of what was there; layers_shifted(): layer i was written with other ids; layers_try_map(): ids can be mapped. */
+int layers_mount(
+	const struct sandbox *sb, const char *name, int *ret_dir, int *ret_image, struct err *e);
+int layers_fill(struct sandbox *sb, int layer);
+void layers_keep(struct layers *l, unsigned i, int image);
+int layers_unmount(const struct layers *l, const char *name);
+bool layers_shifted(const struct sandbox *sb, unsigned i);
+bool layers_try_map(const struct sandbox *sb);
+
 /* --- store.c, loop.c: layers that lie in files (docs/decisions/0014); root only ----------------------------------- */
 
 enum { STORE_BLOCK = 4096, STORE_MIN_JOURNALED = 64 << 20 };
@@ -344,6 +356,9 @@ int store_new(struct engine *n, uint64_t bytes, int *ret, struct err *e);
 /* The same bytes in another such file, sharing blocks: 1; or 0 where the store can't, or the file has no journal to make a
  * copy whole.  used: bytes in use there, for which there must be space, since writing to shared blocks takes new ones. */
 int store_clone(struct engine *n, int image, uint64_t used, int *ret, struct err *e);
+
+/* The refusal for others than root. */
+int layers_only_root(struct err *e);
 
 /* A detached mount of the file system in it, which the image's loop device goes with. */
 int loop_mount(int image, int *ret_tree, struct err *e);

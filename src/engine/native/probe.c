@@ -561,6 +561,31 @@ static void check_layers(struct engine *n, struct engine_report *r)
 	}
 }
 
+static int try_store(struct engine *n, struct err *e)
+{
+	_cleanup_close_ int image = -1, tree = -1;
+
+	if (!n->root)
+		return layers_only_root(e);
+	return store_new(n, 1 << 20, &image, e) < 0 ? -1 : loop_mount(image, &tree, e);
+}
+
+/* Only where native.layers asks for it. */
+static void check_store(struct engine *n, struct engine_report *r)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+	struct engine_check *c;
+	int failed;
+
+	if (!n->loop)
+		return;
+	failed = try_store(n, &e);
+	c = add(r, "layer-store", failed ? VERDICT_WEAKER : VERDICT_OK);
+	SAY(c->result, "a file system in a file of the layer store works");
+	if (failed)
+		say_err(c, &e, "No sandbox that lives can be made ('create').");
+}
+
 static void check_pause(struct engine *n, struct engine_report *r)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
@@ -612,6 +637,7 @@ int native_probe(struct engine *n, struct engine_report *ret, struct err *e)
 	check_limits(n, ret);
 	check_whole(n, ret);
 	check_layers(n, ret);
+	check_store(n, ret);
 	check_pause(n, ret);
 	check_workspace(ret);
 	ret->usable = true;
