@@ -44,6 +44,8 @@ profiles         self  120 tests/profiles/run.sh
 profiles-user    user  120 tests/profiles/run.sh
 conformance      self  240 tests/conformance/run.sh
 conformance-user user  240 tests/conformance/run.sh
+disk             self  240 tests/disk/run.sh
+disk-user        user   60 tests/disk/run.sh
 hostile-guest    self  300 tests/hostile-guest/run.sh
 hostile-user     user  300 tests/hostile-guest/run.sh
 two-users        self  150 tests/two-users/run.sh
