@@ -138,6 +138,9 @@ static void check_image(struct image *i)
 	must(buf_add(&text, one.data, one.len) && image_parse("name", &text, &back, &e) == 0);
 	image_format(&back, &two);
 	must(one.len == two.len && memcmp(one.data, two.data, one.len) == 0);
+	must(i->env.n == back.env.n && i->cmd.n == back.cmd.n);
+	for (unsigned n = 0; n < i->env.n; n++)
+		must(streq(i->env.v[n], back.env.v[n]));
 	describe_image(i, &shown);
 	must(parse_json(&shown, "it", &j, &e) == 0);
 }
@@ -154,7 +157,10 @@ static int read_image(const struct source *s, const char *reference, struct imag
 	check_blob(&m.config);
 	for (unsigned n = 0; n < m.n_layers; n++)
 		check_blob(&m.layers[n]);
-	if (manifest_load(s, &m.config, &text, e) < 0 || config_read(&text, i, &ids, e) < 0)
+	if (manifest_load(s, &m.config, &text, e) < 0)
+		return -1;
+	must(!*m.config.digest || text.len == m.config.size);
+	if (config_read(&text, i, &ids, e) < 0)
 		return -1;
 	must(ids.n > 0 && ids.n <= MANIFEST_MAX_LAYERS);
 	return config_find_user(i, root, e);
