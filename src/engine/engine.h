@@ -163,6 +163,10 @@ struct engine_ops {
 	/* pidfd() is readable: is the guest gone for good?  false: it comes back, connect() may be called.  NULL: it always is. */
 	bool (*gone)(struct sandbox *);
 
+	/* Every two seconds while it is booted, for what no kernel bounds; -1 with R_DISK_FULL: it is to be stopped.  NULL: there
+	 * is nothing to look at. */
+	int (*watch)(struct sandbox *, struct err *e);
+
 	/* Idempotent.  A paused sandbox can be halted and removed. */
 	int (*pause)(struct sandbox *, bool on, struct err *e);
 	int (*stats)(struct sandbox *, struct engine_stats *ret, struct err *e);

@@ -213,9 +213,29 @@ static void signals_ready(struct owner *o)
 	}
 }
 
+static void watch(struct owner *o, uint64_t now)
+{
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	o->watch_at = now + WATCH_MS;
+	if (o->ops->watch(o->sb, &e) == 0 || e.reason != R_DISK_FULL)
+		return;
+	o->end_reason = o->record.exit_reason = R_DISK_FULL;
+	owner_event(o, "disk_full", "");
+	state_end(o, ENDING_STOP, 0);
+}
+
+static bool is_watched(const struct owner *o)
+{
+	return o->ops->watch && o->booted && !o->ending && o->record.state == STATE_RUNNING;
+}
+
 static void check_times(struct owner *o)
 {
 	const uint64_t now = boottime_ms();
+
+	if (is_watched(o) && now >= o->watch_at)
+		watch(o, now);
 
 	if (o->end_at && now >= o->end_at)
 		state_end_now(o);
@@ -239,7 +259,7 @@ static int wait_ms(const struct owner *o)
 {
 	const uint64_t times[] = { o->end_at, o->drain_at,
 		o->ending == ENDING_REMOVE || jobs_copy(o) ? 0 : o->deadline,
-		o->creator >= 0 ? o->creator_until : 0 };
+		o->creator >= 0 ? o->creator_until : 0, is_watched(o) ? o->watch_at : 0 };
 	uint64_t first = 0, now = boottime_ms();
 
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++)

@@ -18,6 +18,7 @@ enum {
 	DRAIN_FORCED_MS = 1000,
 	DRAIN_MS = 10000, /* that clients have to read the end of what they follow */
 	FIRST_MS = 20000, /* that the first command has to start */
+	WATCH_MS = 2000,
 };
 
 enum job_kind { JOB_NONE, JOB_FORK, JOB_CHANGES };
@@ -61,6 +62,7 @@ struct owner {
 	bool booted, sealed;
 	uint64_t epoch;
 	uint64_t deadline; /* CLOCK_BOOTTIME ms; 0: none */
+	uint64_t watch_at; /* the same, of the engine's next look */
 	uint64_t oom_seen;
 	struct per_minute restarts, breaks, lies;
 

@@ -72,11 +72,14 @@ static int take_signals(struct owner *o, struct err *e)
 
 int owner_open_engine(struct owner *o, struct err *e)
 {
+	const char *disk = secure_getenv("BAILEY_DOCKER_DISK");
+
 	if (engine_env_fill(&o->env, &o->guest, e) < 0)
 		return -1;
 	o->env.runs = o->dirs.path;
 	o->env.shown = o->request ? o->request->command : NULL;
 	o->record.disk_loop = o->env.layers && streq(o->env.layers, "loop");
+	o->record.disk_watched = o->ops->watch && disk && streq(disk, "watch");
 	return o->ops->open(&o->engine, &o->env, e);
 }
 

@@ -60,6 +60,17 @@ void record_fill(struct run_record *r, const struct pack_request *q, const char 
 	r->spool_max = q->spool_max;
 }
 
+static const char *disk_kind(const struct run_record *r)
+{
+	if (!r->disk_bytes)
+		return "-";
+	if (r->disk_watched)
+		return "watched";
+	if (streq(r->engine, "docker"))
+		return "quota";
+	return r->disk_loop ? "loop" : "tmpfs";
+}
+
 void record_put(const struct run_record *r, struct buf *out)
 {
 	static const char *const states[] = {
@@ -99,7 +110,7 @@ void record_put(const struct run_record *r, struct buf *out)
 	record_number(out, "pids", r->limits.pids);
 	record_number(out, "unlimited", r->limits.unlimited);
 	record_number(out, "disk_bytes", r->disk_bytes);
-	record_line(out, "disk_kind", !r->disk_bytes ? "-" : r->disk_loop ? "loop" : "tmpfs");
+	record_line(out, "disk_kind", disk_kind(r));
 	record_number(out, "read_only", r->read_only);
 	record_line(out, "workspace", r->workspace);
 	record_line(out, "workspace_mode", r->workspace_mode);

@@ -34,6 +34,7 @@ struct run_record {
 	gid_t gid;
 	struct spec_limits limits;
 	uint64_t disk_bytes, spool_max;
+	bool disk_watched; /* nothing bounds it, but the owner looks at it */
 	bool disk_loop; /* its layers lie in files of the layer store */
 };
 

@@ -337,6 +337,7 @@ const struct engine_ops engine_docker = {
 	.connect = docker_session_connect,
 	.halt = docker_session_halt,
 	.gone = docker_session_gone,
+	.watch = docker_session_watch,
 	.pause = docker_session_pause,
 	.stats = docker_session_stats,
 	.seal = docker_layers_seal,

@@ -35,10 +35,11 @@ struct sandbox {
 	char *const *command;
 	int listener, control;
 	uint64_t hi, lo; /* the guest's token */
-	bool running, paused, copied;
+	bool running, paused, copied, flat;
 	pid_t first;       /* as the host sees it; 0: not known */
 	uint64_t deadline; /* CLOCK_BOOTTIME ms, told to the guest; 0: none */
 	uint64_t disk_used, disk_at;
+	uint64_t watched_cpu; /* what it had used at the last look */
 };
 
 /* The daemon, by a connection of this process; NULL with *e set. */
@@ -65,6 +66,7 @@ int docker_session_halt(struct sandbox *sb, struct engine_facts *ret, struct err
 int docker_session_pause(struct sandbox *sb, bool on, struct err *e);
 int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct err *e);
 bool docker_session_gone(struct sandbox *sb);
+int docker_session_watch(struct sandbox *sb, struct err *e);
 
 /* --- layers.c --- */
 int docker_layers_seal(struct sandbox *sb, struct err *e);

@@ -1,12 +1,48 @@
 /* Owns what a container's files become for forks and snapshots: images bailey/layer:ID-N of this home.  Called by the owner, and
  * by processes forked from it that become owners of forks.  Must hold: an image goes with the last container made from it. */
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine/docker/docker.h"
 #include "engine/rundir.h"
 
 #define LAYER_REPO "bailey/layer"
+
+static int save(void *arg, const void *p, size_t n, struct err *e)
+{
+	const int *fd = arg;
+
+	return write_all(*fd, p, n) < 0 ? err_set(e, errno == ENOSPC ? R_DISK_FULL : R_IO_FAILED,
+						  errno, "write the tree of a sandbox")
+					: 0;
+}
+
+/* A chain of layers has an end in the kernel: from time to time the whole tree becomes one. */
+static int flatten(struct sandbox *sb, struct docker *d, bool pause, const char *tag,
+	const char *label, struct err *e)
+{
+	_cleanup_close_ int fd = open(sb->engine->runs, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	char id[DOCKER_IMAGE_ID];
+	int r;
+
+	if (fd < 0)
+		return err_set(
+			e, R_STATE_UNWRITABLE, errno, "copy the layers of sandbox '%s'", sb->id);
+	if (pause && docker_pause(d, sb->container, e) < 0)
+		return -1;
+	r = docker_export(d, sb->container, save, &fd, e);
+	if (pause)
+		(void)docker_unpause(d, sb->container, &ignored);
+	if (r < 0)
+		return -1;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(e, R_IO_FAILED, errno, "copy the layers of sandbox '%s'", sb->id);
+	sb->flat = true;
+	return docker_image_import(d, fd, LAYER_REPO, tag, label, id, e);
+}
 
 static int commit(struct sandbox *sb, bool pause, struct err *e)
 {
@@ -18,7 +54,9 @@ static int commit(struct sandbox *sb, bool pause, struct err *e)
 		return -1;
 	FMT(tag, "%s-%d-%u", sb->id, (int)getpid(), ++n);
 	FMT(label, "LABEL bailey.home=%s", sb->engine->home_hash);
-	if (docker_commit(d, sb->container, LAYER_REPO, tag, pause, label, id, e) < 0)
+	if (sb->layers >= LAYERS_MAX
+			? flatten(sb, d, pause, tag, label, e) < 0
+			: docker_commit(d, sb->container, LAYER_REPO, tag, pause, label, id, e) < 0)
 		return -1;
 	str_format(sb->own_image, sizeof sb->own_image, LAYER_REPO ":%s", tag);
 	str_format(sb->image, sizeof sb->image, "%s", sb->own_image);
@@ -64,7 +102,8 @@ int docker_layers_adopt(struct sandbox *sb, const char *new_id, const char *host
 	if (spec_check(sb->spec, e) < 0 || container_create(sb, e) < 0)
 		return -1;
 	sb->owner = getpid();
-	sb->layers++;
+	sb->layers = sb->flat ? 1 : sb->layers + 1;
+	sb->flat = false;
 	return 0;
 }
 

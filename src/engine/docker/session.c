@@ -244,7 +244,7 @@ static void look_at_disk(struct sandbox *sb)
 	struct docker *d;
 	int64_t n;
 
-	if (boottime_ms() - sb->disk_at < DISK_EVERY_MS)
+	if (boottime_ms() - sb->disk_at < DISK_EVERY_MS / 2)
 		return;
 	d = engine_daemon(sb->engine, &ignored);
 	if (!d || docker_inspect_size(d, sb->container, &all, &ignored) < 0)
@@ -274,4 +274,23 @@ int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct er
 	}
 	*ret = s;
 	return 0;
+}
+
+/* Where the daemon can't bound a layer.  What has used no processor since has written nothing either. */
+int docker_session_watch(struct sandbox *sb, struct err *e)
+{
+	struct engine_stats s = { .layers = 0 };
+
+	if (!sb->engine->watch_disk || !sb->spec->disk_bytes || !sb->running)
+		return 0;
+	from_cgroup(sb, &s);
+	if (s.has_cpu && s.cpu_us == sb->watched_cpu)
+		return 0;
+	sb->watched_cpu = s.cpu_us;
+	look_at_disk(sb);
+	if (sb->disk_used <= sb->spec->disk_bytes)
+		return 0;
+	err_set(e, R_DISK_FULL, 0, "sandbox '%s' holds %llu bytes, over its %llu", sb->id,
+		(unsigned long long)sb->disk_used, (unsigned long long)sb->spec->disk_bytes);
+	return -1;
 }
