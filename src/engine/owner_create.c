@@ -130,7 +130,7 @@ static int make(struct owner *o, struct err *e)
 		return -1;
 	sweep_beside(o);
 	if (o->ops->create(o->engine, &o->request->spec, &none, &o->sb, e) < 0 ||
-		owner_drop_rights(true, e) < 0)
+		(o->uid != 0 && owner_drop_rights(true, e) < 0))
 		return -1;
 	/* the engine has its own; the channel needs none of them */
 	spec_done(&o->request->spec);
@@ -195,8 +195,8 @@ int owner_run(const struct engine_ops *ops, int sock, int answer)
 	owner_init(&o, ops, answer);
 	o.request = xcalloc(1, sizeof *o.request);
 	if (owner_drop_rights(o.uid == 0, &e) < 0 || fcntl(sock, F_SETFD, FD_CLOEXEC) < 0 ||
-		fcntl(answer, F_SETFD, FD_CLOEXEC) < 0 ||
-		pack_receive(sock, o.request, &e) < 0 || create(&o, &e) < 0) {
+		fcntl(answer, F_SETFD, FD_CLOEXEC) < 0 || pack_receive(sock, o.request, &e) < 0 ||
+		create(&o, &e) < 0) {
 		if (e.reason == REASON_NONE)
 			err_set(&e, R_SETUP_FAILED, errno,
 				"read what a sandbox is to be made from");

@@ -42,13 +42,14 @@ static uint64_t kept_mask(void)
  * no_new_privs. */
 static int drop_bounding(uint64_t keep, bool able)
 {
-	for (unsigned cap = 0; cap <= HIGHEST_CAP; cap++)
-		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL)
-				return 0; /* behind the last one that this kernel knows */
-			if (able)
-				return -1;
-		}
+	for (unsigned cap = 0; cap <= HIGHEST_CAP; cap++) {
+		int had = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+
+		if (had < 0)
+			return 0; /* behind the last one that this kernel knows */
+		if (had && !(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && able)
+			return -1;
+	}
 	return 0;
 }
 

@@ -4,6 +4,7 @@
  * with.  A sandbox that lives is put into it all the same, where there is one, to be paused by it. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/home.h"
@@ -54,6 +55,51 @@ static int find_mount(const char *info, const char *controller, char *out, size_
 	return -1;
 }
 
+/* --- statmount, Linux 6.8, with options 6.11; the headers of the build host may be older ------------------------------ */
+
+enum {
+	SYS_STATMOUNT = 457,
+	STATX_UNIQUE_MOUNT = 0x4000,
+	STATMOUNT_SUPER = 1 << 0,
+	STATMOUNT_OPTIONS = 1 << 7,
+	CGROUP_V1_MAGIC = 0x27e0eb,
+};
+
+struct mount_asked {
+	uint32_t size, spare;
+	uint64_t mount, what;
+};
+
+struct mount_told {
+	uint32_t size, options; /* where in text */
+	uint64_t mask;
+	uint32_t major, minor;
+	uint64_t magic;
+	uint8_t rest[480];
+	char text[256];
+};
+
+/* At its usual place, which is all but always right: the table of mounts of a host with many containers takes a millisecond to
+ * read.  -1 where that place, or this kernel, does not say so. */
+static int find_usual(const char *controller, char *out, size_t cap)
+{
+	struct mount_asked q = { .size = sizeof q, .what = STATMOUNT_SUPER | STATMOUNT_OPTIONS };
+	struct mount_told told;
+	struct statx st;
+
+	str_format(out, cap, "/sys/fs/cgroup/%s", controller);
+	if (statx(AT_FDCWD, out, AT_NO_AUTOMOUNT, STATX_UNIQUE_MOUNT, &st) < 0 ||
+		!(st.stx_mask & STATX_UNIQUE_MOUNT))
+		return -1;
+	q.mount = st.stx_mnt_id;
+	if (syscall(SYS_STATMOUNT, &q, &told, sizeof told - 1, 0) < 0 ||
+		(told.mask & q.what) != q.what || told.magic != CGROUP_V1_MAGIC ||
+		told.options >= sizeof told.text - 1)
+		return -1;
+	told.text[sizeof told.text - 1] = '\0';
+	return has_word(told.text + told.options, controller) ? 0 : -1;
+}
+
 /* This process's own cgroup of a controller, from the text of /proc/self/cgroup: "/" or "/a/b". */
 static int find_own(const char *info, const char *controller, char *out, size_t cap)
 {
@@ -86,21 +132,21 @@ static int try_dir(const char *path)
 	return move_fd(&fd);
 }
 
-/* Both tables, read once for all controllers. */
+/* Both tables, each read once for all controllers, when it is needed. */
 struct proc_text {
 	struct buf mounts, cgroups;
 };
 
-static int read_proc(struct proc_text *p, struct err *e)
+static int read_table(struct buf *b, const char *path, struct err *e)
 {
-	_cleanup_close_ int mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int cgroups = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
 
-	p->mounts.max = p->cgroups.max = PROC_TEXT_MAX;
-	if (mounts < 0 || cgroups < 0 || read_all(mounts, &p->mounts) < 0 ||
-		read_all(cgroups, &p->cgroups) < 0)
-		return err_set(e, R_LIMITS_UNENFORCED, errno,
-			"read '/proc/self/mountinfo' and '/proc/self/cgroup'");
+	if (b->data)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	b->max = PROC_TEXT_MAX;
+	if (fd < 0 || read_all(fd, b) < 0)
+		return err_set(e, R_LIMITS_UNENFORCED, errno, "read '%s'", path);
 	return 0;
 }
 
@@ -111,14 +157,18 @@ static void proc_text_done(struct proc_text *p)
 }
 
 /* The delegated subtree's name is looked up below the process's own cgroup first: that keeps its limits above ours. */
-static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, const char *controller,
+static int open_parent(struct cgroup_tree *t, struct proc_text *proc, const char *controller,
 	const char *parent, struct err *e)
 {
 	char mount[CGROUP_PATH], own[CGROUP_PATH];
 	char *path = t->path[t->n];
+	bool usual = find_usual(controller, mount, sizeof mount) == 0;
 	int fd = -1;
 
-	if (find_mount(proc->mounts.data, controller, mount, sizeof mount) < 0 ||
+	if (read_table(&proc->cgroups, "/proc/self/cgroup", e) < 0 ||
+		(!usual && read_table(&proc->mounts, "/proc/self/mountinfo", e) < 0))
+		return -1;
+	if ((!usual && find_mount(proc->mounts.data, controller, mount, sizeof mount) < 0) ||
 		find_own(proc->cgroups.data, controller, own, sizeof own) < 0)
 		return err_set(e, R_LIMITS_UNENFORCED, 0,
 			"find cgroup controller '%s': not mounted", controller);
@@ -146,7 +196,7 @@ static int open_parent(struct cgroup_tree *t, const struct proc_text *proc, cons
 }
 
 /* It limits nothing, so it may be missing. */
-static void find_freezer(struct cgroup_tree *t, const struct proc_text *proc, const char *parent)
+static void find_freezer(struct cgroup_tree *t, struct proc_text *proc, const char *parent)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 
@@ -161,8 +211,6 @@ int cgroup_v1_find(struct cgroup_tree *ret, const char *parent, bool freezer, st
 	_cleanup_free_ char *delegate = NULL;
 	struct cgroup_tree t = { .kind = CGROUP_V1 };
 
-	if (read_proc(&proc, e) < 0)
-		return -1;
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (open_parent(&t, &proc, needed[i], parent, e) < 0) {
 			cgroup_tree_done(&t);

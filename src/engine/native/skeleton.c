@@ -78,11 +78,15 @@ static int give(const struct base *b, const char *name, uid_t uid, gid_t gid)
 		: -1;
 }
 
+/* The mode is not masked here: layers_make_base(). */
 static int put_dir(const struct base *b, const char *name, mode_t mode, uid_t uid, gid_t gid)
 {
-	if (mkdirat(b->fd, name, 0700) < 0)
+	if (mkdirat(b->fd, name, mode) < 0)
 		return errno == EEXIST ? 0 : -1;
-	return give(b, name, uid, gid) < 0 ? -1 : fchmodat(b->fd, name, mode, 0);
+	if (give(b, name, uid, gid) < 0)
+		return -1;
+	/* what mkdir does not make */
+	return mode & (S_ISUID | S_ISGID) ? fchmodat(b->fd, name, mode, 0) : 0;
 }
 
 /* The mode and owner that the image gives a directory, which base would else hide: 1, or 0 when the image has none there.
@@ -229,6 +233,7 @@ int layers_make_base(const struct sandbox *sb, struct err *e)
 	struct base b = { .sb = sb, .fd = -1, .e = e };
 	_cleanup_close_ int fd = -1;
 	struct tree_plan *plan;
+	mode_t mask;
 	int r;
 
 	if (mkdirat(sb->layers.frame, "base", 0755) < 0)
@@ -242,7 +247,9 @@ int layers_make_base(const struct sandbox *sb, struct err *e)
 	if (!plan)
 		abort();
 	plan->n = plan->n_links = 0;
+	mask = umask(0);
 	r = put_all(&b, plan);
+	(void)umask(mask);
 	trees_done(plan);
 	free(plan);
 	return r;
