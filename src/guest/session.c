@@ -86,12 +86,22 @@ uint64_t boottime_ms(void)
 	return (uint64_t)t.sec * 1000 + (uint64_t)t.nsec / 1000000;
 }
 
+/* gVisor has no ids for files alone; the real ones are root's and bring the rights back. */
+static void act_effectively(uint32_t uid, uint32_t gid)
+{
+	(void)sys3(SYS_setresuid, -1, sys0(SYS_getuid), -1);
+	(void)sys3(SYS_setresgid, -1, gid, -1);
+	(void)sys3(SYS_setresuid, -1, uid, -1);
+}
+
 void session_act_as(uint32_t uid, uint32_t gid)
 {
 	if (uid == g.fs_uid && gid == g.fs_gid)
 		return;
-	(void)sys1(SYS_setfsgid, gid);
-	(void)sys1(SYS_setfsuid, uid);
+	if (sys1(SYS_setfsgid, gid) < 0)
+		act_effectively(uid, gid);
+	else
+		(void)sys1(SYS_setfsuid, uid);
 	g.fs_uid = uid;
 	g.fs_gid = gid;
 	guest_arm_parent_death();

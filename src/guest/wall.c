@@ -144,6 +144,8 @@ static void no_core(void)
 
 void wall_build(bool allow_setgid, bool keep_caps)
 {
+	/* whatever groups the image or the daemon gave */
+	(void)sys2(SYS_setgroups, 0, 0);
 	if (!keep_caps)
 		drop_caps();
 	no_core();

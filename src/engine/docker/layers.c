@@ -123,8 +123,9 @@ static bool maker_lives(const struct engine *g, const char *tag)
 		       F_OK) == 0;
 }
 
-static void sweep_tags(struct engine *g, const json_t *image)
+static bool sweep_tags(struct engine *g, const json_t *image)
 {
+	bool removed = false;
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	const json_t *one;
 	size_t i;
@@ -137,15 +138,17 @@ static void sweep_tags(struct engine *g, const json_t *image)
 			tag = strstr(ref, LAYER_REPO ":");
 		if (!tag || maker_lives(g, tag + strlen(LAYER_REPO ":")))
 			continue;
-		(void)docker_image_remove(g->docker, ref, false, &ignored);
+		removed = docker_image_remove(g->docker, ref, false, &ignored) == 0 || removed;
 		err_done(&ignored);
 	}
+	return removed;
 }
 
-void docker_layers_sweep(struct engine *g)
+static bool sweep_once(struct engine *g)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	_cleanup_json_ json_t *all = NULL;
+	bool removed = false;
 	char label[32];
 	const json_t *one;
 	size_t i;
@@ -153,6 +156,14 @@ void docker_layers_sweep(struct engine *g)
 	if (!engine_daemon(g, &ignored) ||
 		docker_image_list(
 			g->docker, FMT(label, "bailey.home=%s", g->home_hash), &all, &ignored) < 0)
-		return;
-	json_array_foreach(all, i, one) sweep_tags(g, one);
+		return false;
+	json_array_foreach(all, i, one) removed = sweep_tags(g, one) || removed;
+	return removed;
+}
+
+/* What the last one was made from is free only then. */
+void docker_layers_sweep(struct engine *g)
+{
+	for (unsigned i = 0; i <= LAYERS_MAX && sweep_once(g); i++)
+		;
 }
