@@ -15,8 +15,6 @@ engine=$1 behaviour=$2
 section="$behaviour: " limit=30 began=${EPOCHREALTIME/[.,]/}
 T=$(mktemp -d /var/tmp/bailey-conformance.XXXXXX)
 export BAILEY_HOME=$T/home
-# native is what there is without asking
-[ "$engine" = native ] || export BAILEY_ENGINE=$engine
 trap 'cd /; stop_all; rm -rf "$T"' EXIT
 mkdir "$T/home" "$T/w"
 cd "$T/w"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# usage: tests/conformance/run.sh [--engine NAME] [--jobs N] [BEHAVIOUR...]
+# usage: tests/conformance/run.sh [--engine native|docker|gvisor|podman] [--jobs N] [BEHAVIOUR...]
 # What every engine's sandboxes do, seen from the command line of the built program (BAILEY, or the
 # staged one).  One behaviour is one file NAME.sh beside this one; each runs by itself, with a home
 # of its own and below a process that adopts whatever it leaves (reaper.pl), N at a time.  A
-# behaviour that lacks.txt names for the engine is a skip.  Runs as whoever calls.
+# behaviour that lacks.txt names for the engine is a skip.  Runs as whoever calls; all but native
+# need root, and get a private daemon with an image of Debian.
 # Needs bash, coreutils, util-linux and perl-base.
 set -eu
 export LC_ALL=C
@@ -13,6 +14,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 . "$here/../lib/tap.sh"
 . "$here/../lib/user.sh"
+. "$here/../lib/host.sh"
+. "$here/../lib/docker.sh"
 
 engine=native jobs=4 logs='' pids=()
 
@@ -60,6 +63,37 @@ count() { # WORD
 	grep -c "^$1 " "$logs/all" || true
 }
 
+# What the sandboxes are made by, and from.
+choose_engine() {
+	local words=()
+	case $engine in
+	native) return 0 ;;
+	docker) ;;
+	gvisor)
+		words=(--gvisor)
+		export BAILEY_DOCKER_RUNTIME=runsc
+		;;
+	podman) words=(--podman) ;;
+	*)
+		echo "run.sh: no engine '$engine'" >&2
+		exit 2
+		;;
+	esac
+	have_docker ${words[@]+"${words[@]}"} || {
+		echo "run.sh: engine '$engine' needs root and its programs" >&2
+		exit 77
+	}
+	start_docker "$logs.daemon" ${words[@]+"${words[@]}"}
+	import_bookworm bailey-test/bookworm:1
+	export BAILEY_LAUNCHER=none BAILEY_ENGINE_DEFAULT=docker BAILEY_DOCKER_DISK=watch \
+		BAILEY_RUN_IMAGE=bailey-test/bookworm:1
+}
+
+end_all() {
+	end_beside "$logs" ${pids[@]+"${pids[@]}"}
+	stop_docker
+}
+
 run_all() { # BEHAVIOUR...
 	local name
 	for name in "$@"; do
@@ -101,8 +135,9 @@ main() {
 	find_bailey
 	unset "${!BAILEY_RUN_@}" "${!BAILEY_IDS_@}" "${!BAILEY_CREATE_@}" BAILEY_LIBEXEC
 	logs=$(mktemp -d /var/tmp/bailey-conformance.XXXXXX)
-	trap 'end_beside "$logs" ${pids[@]+"${pids[@]}"}' EXIT
+	trap end_all EXIT
 	trap 'exit 130' INT TERM
+	choose_engine
 	run_all "${names[@]}"
 	passed=$(count ok) failed=$(count 'not ok') skipped=$(count skip)
 	finish
