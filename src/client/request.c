@@ -183,7 +183,7 @@ int request_image(const char *home, const char *name, int *ret_fd, int *ret_lock
 
 	if (!name || streq(name, "host"))
 		return 0;
-	if (strchr(name, '/'))
+	if (strchr(name, '/') && !image_is_ours(name))
 		return admit_open(&a, ret_fd, e) < 0 ? -1 : check_root(*ret_fd, name, e);
 	/* one made from a single program has neither usr nor bin, and says itself what to start */
 	if (image_open(home, name, own, e) < 0)

@@ -80,13 +80,48 @@ bool image_list_add(struct image_list *l, const char *text)
 	return true;
 }
 
+bool image_is_ours(const char *name)
+{
+	return str_after(name, "bailey/") != NULL;
+}
+
+/* What is too long for a name becomes "", which is none. */
+static void exchange(const char *from, char a, char b, char ret[static IMAGE_MAX_NAME])
+{
+	size_t n = strlen(from);
+
+	if (n >= IMAGE_MAX_NAME)
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		ret[i] = from[i] == a ? b : from[i];
+	ret[n] = '\0';
+}
+
+void image_ref_file(const char *name, char ret[static IMAGE_MAX_NAME])
+{
+	exchange(name, '/', '%', ret);
+}
+
+void image_ref_name(const char *file, char ret[static IMAGE_MAX_NAME])
+{
+	exchange(file, '%', '/', ret);
+}
+
+int image_not_found(const char *name, struct err *e)
+{
+	(void)err_set(e, R_IMAGE_NOT_FOUND, 0, "find image '%s': no such image", name);
+	if (!image_is_ours(name))
+		return -1;
+	return err_remedy(e, "Run 'bailey image build agent': it makes this image here.");
+}
+
 int image_check_name(const char *name, struct err *e)
 {
-	size_t n = strlen(name);
+	const char *own = str_after(name, "bailey/") ?: name;
 
-	if (n == 0 || n >= IMAGE_MAX_NAME || !isalnum((unsigned char)*name) || streq(name, "host"))
+	if (!isalnum((unsigned char)*own) || strlen(name) >= IMAGE_MAX_NAME || streq(name, "host"))
 		goto bad;
-	for (const char *p = name; *p; p++)
+	for (const char *p = own; *p; p++)
 		if ((unsigned char)*p >= 0x80 ||
 			(!isalnum((unsigned char)*p) && !strchr("._-:", *p)))
 			goto bad;
@@ -195,12 +230,14 @@ int image_read(int refs_fd, const char *name, struct image *ret, struct err *e)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_buf_ struct buf text = { .max = IMAGE_MAX_RECORD };
+	char file[IMAGE_MAX_NAME];
 
 	if (image_check_name(name, e) < 0)
 		return -1;
-	fd = openat(refs_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	image_ref_file(name, file);
+	fd = openat(refs_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
-		return err_set(e, R_IMAGE_NOT_FOUND, 0, "find image '%s': no such image", name);
+		return image_not_found(name, e);
 	if (fd < 0 || read_all(fd, &text) < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "read the record of image '%s'", name);
 	return image_parse(name, &text, ret, e);
@@ -312,7 +349,7 @@ int image_open(const char *home, const char *name, struct image *ret, struct err
 	if (images >= 0)
 		refs = openat(images, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (refs < 0 && errno == ENOENT)
-		return err_set(e, R_IMAGE_NOT_FOUND, 0, "find image '%s': no such image", name);
+		return image_not_found(name, e);
 	if (refs < 0)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "open the images in '%s'", path);
 	if (image_read(refs, name, &i, e) < 0 || hold_tree(images, &i, e) < 0)

@@ -1,7 +1,7 @@
 /* The image store as its readers see it: a name leads to a read-only tree and to how its command is meant to start.
  *
  * $BAILEY_HOME/images/
- *   refs/NAME            a record: lines "key value\n" (record.def), \n and \\ escaped
+ *   refs/NAME            a record: lines "key value\n" (record.def), \n and \\ escaped; a '/' is written '%'
  *   trees/HEX/root       the files of one chain of layers, HEX being its chain id
  *   trees/HEX/lock       held shared by whoever uses the tree, exclusively by whoever removes it
  *   trees/HEX/info       its parent and what was left out
@@ -50,8 +50,19 @@ void image_done(struct image *i);
 bool image_list_add(struct image_list *l, const char *text);
 void image_list_done(struct image_list *l);
 
-/* A name: letters, digits, '.', '_', '-' and ':', beginning with a letter or digit, and not 'host'.  R_BAD_VALUE. */
+/* A name: letters, digits, '.', '_', '-' and ':', beginning with a letter or digit, and not 'host'; before it may stand
+ * "bailey/", as in the names of the images that Bailey makes.  R_BAD_VALUE. */
 int image_check_name(const char *name, struct err *e);
+
+/* Whether "bailey/" stands before it.  Any other word with a '/' is a directory's path. */
+bool image_is_ours(const char *name);
+
+/* The name of its file in refs/, and back. */
+void image_ref_file(const char *name, char ret[static IMAGE_MAX_NAME]);
+void image_ref_name(const char *file, char ret[static IMAGE_MAX_NAME]);
+
+/* R_IMAGE_NOT_FOUND, with what makes it; -1. */
+int image_not_found(const char *name, struct err *e);
 
 /* Finds an image of this Bailey home (home_path()) and holds its tree; ret->workdir is NULL where a sandbox won't have the
  * directory.  R_IMAGE_NOT_FOUND, R_BAD_VALUE, R_BUSY while it

@@ -155,8 +155,10 @@ static void one_that_is_removed_is_busy(void **state)
 static void names_are_checked(void **state)
 {
 	static const char *const bad[] = { "", "host", "a/b", "..", ".a", "-a", "a b", "a\n",
-		"\xc3\xbc" };
-	static const char *const good[] = { "a", "debian:12", "A.b_c-d:e" };
+		"\xc3\xbc", "a%b", "bailey/", "bailey/../a", "bailey/a/b", "/bailey/a",
+		"bailey%a" };
+	static const char *const good[] = { "a", "debian:12", "A.b_c-d:e", "bailey/agent:v1",
+		"bailey/host" };
 	char longest[IMAGE_MAX_NAME + 1];
 
 	(void)state;
@@ -178,6 +180,33 @@ static void names_are_checked(void **state)
 		longest[n] = '\0';
 		assert_int_equal(image_check_name(longest, &e), n < IMAGE_MAX_NAME ? 0 : -1);
 	}
+}
+
+static void ours_have_a_name_of_two_parts(void **state)
+{
+	_cleanup_image_ struct image i;
+	_cleanup_err_ struct err e = ERR_INIT, none = ERR_INIT;
+	char file[IMAGE_MAX_NAME], full[PATH_MAX], longest[IMAGE_MAX_NAME + 1];
+
+	(void)state;
+	image_init(&i);
+	image_ref_file("bailey/agent:v1", file);
+	write_record(file);
+	assert_int_equal(image_open(home, "bailey/agent:v1", &i, &e), 0);
+	assert_string_equal(i.name, "bailey/agent:v1");
+	image_ref_name(file, full);
+	assert_string_equal(full, "bailey/agent:v1");
+	memset(longest, 'a', IMAGE_MAX_NAME);
+	longest[IMAGE_MAX_NAME] = '\0';
+	image_ref_name(longest, full);
+	assert_string_equal(full, "");
+	assert_int_equal(unlink(FMT(full, "%s/images/refs/%s", home, file)), 0);
+	assert_int_equal(image_open(home, "bailey/agent:v1", &i, &e), -1);
+	assert_int_equal(e.reason, R_IMAGE_NOT_FOUND);
+	assert_non_null(strstr(err_get_remedy(&e), "bailey image build agent"));
+	assert_int_equal(image_open(home, "agent", &i, &none), -1);
+	assert_null(strstr(err_get_remedy(&none), "bailey image build agent"));
+	err_done(&none);
 }
 
 static void expect_bad(const char *text, size_t n, enum reason reason)
@@ -252,6 +281,7 @@ int main(void)
 		cmocka_unit_test(an_open_image_is_held),
 		cmocka_unit_test(one_that_is_removed_is_busy),
 		cmocka_unit_test(names_are_checked),
+		cmocka_unit_test(ours_have_a_name_of_two_parts),
 		cmocka_unit_test(a_damaged_record_is_an_error),
 		cmocka_unit_test(an_unknown_key_is_skipped),
 		cmocka_unit_test(a_working_directory_that_is_not_there_is_none),

@@ -181,13 +181,16 @@ static void add_images(struct usage *u, int images, int trees)
 {
 	const int refs = openat(images, "refs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	_cleanup_closedir_ DIR *dir = refs < 0 ? NULL : fdopendir(refs);
+	char name[IMAGE_MAX_NAME];
 	struct dirent *d;
 
 	if (!dir)
 		(void)close_fd(refs);
-	while (dir && (d = readdir(dir)))
-		if (*d->d_name != '.')
-			add_image(u, refs, trees, d->d_name);
+	while (dir && (d = readdir(dir))) {
+		image_ref_name(d->d_name, name);
+		if (*name && *name != '.')
+			add_image(u, refs, trees, name);
+	}
 }
 
 int image_usage(const char *home, image_usage_fn *fn, void *arg)

@@ -182,7 +182,10 @@ static int run(
 /* Said before minutes of work. */
 static int check_free(const struct store *store, const char *name, bool replace, struct err *e)
 {
-	if (replace || faccessat(store->refs, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	char file[IMAGE_MAX_NAME];
+
+	image_ref_file(name, file);
+	if (replace || faccessat(store->refs, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	(void)err_set(e, R_IMAGE_EXISTS, 0, "build the image '%s': an image has that name", name);
 	return err_remedy(e, "Give another name with --name, or --replace to take this one.");

@@ -230,7 +230,9 @@ static int name_taken(struct store *s, const struct image *i, struct err *e)
 int store_write_ref(struct store *s, const struct image *i, bool replace, struct err *e)
 {
 	_cleanup_buf_ struct buf text = { .max = IMAGE_MAX_RECORD };
+	char file[IMAGE_MAX_NAME];
 
+	image_ref_file(i->name, file);
 	image_format(i, &text);
 	if (text.failed)
 		return err_set(e, R_IMAGE_INVALID, 0,
@@ -238,7 +240,7 @@ int store_write_ref(struct store *s, const struct image *i, bool replace, struct
 			IMAGE_MAX_RECORD);
 	if (write_new(s->work, "ref", text.data, text.len, e) < 0)
 		return -1;
-	if (renameat2(s->work, "ref", s->refs, i->name, replace ? 0 : RENAME_NOREPLACE) < 0) {
+	if (renameat2(s->work, "ref", s->refs, file, replace ? 0 : RENAME_NOREPLACE) < 0) {
 		if (errno == EEXIST)
 			return name_taken(s, i, e);
 		return store_failed(e, errno, "write the record of image '%s'", i->name);
@@ -251,13 +253,15 @@ int store_names(const struct store *s, struct image_list *ret, struct err *e)
 	_cleanup_free_ struct walk *w = xcalloc(1, sizeof *w);
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	int r = walk_open(w, fcntl(s->refs, F_DUPFD_CLOEXEC, 3), e);
+	char name[IMAGE_MAX_NAME];
 
 	while (r == 0 && (r = walk_next(w, e)) == 0 && w->event != WALK_END) {
+		image_ref_name(w->name, name);
 		if (w->event == WALK_ENTER)
 			walk_skip(w);
-		else if (image_check_name(w->name, &ignored) < 0)
+		else if (image_check_name(name, &ignored) < 0)
 			err_done(&ignored);
-		else if (!image_list_add(ret, w->name))
+		else if (!image_list_add(ret, name))
 			r = err_set(e, R_OUT_OF_RANGE, 0, "list the images: over %d of them",
 				IMAGE_MAX_LIST);
 	}
@@ -391,9 +395,11 @@ int store_remove(struct store *s, const char *name, struct err *e)
 	_cleanup_image_ struct image i;
 	_cleanup_err_ struct err damaged = ERR_INIT;
 	_cleanup_close_ int lock = -1;
+	char file[IMAGE_MAX_NAME];
 	bool shared = false;
 
 	image_init(&i);
+	image_ref_file(name, file);
 	if (image_read(s->refs, name, &i, &damaged) < 0) {
 		/* a damaged record can go: what it stood for is found by its absence */
 		if (damaged.reason != R_STATE_UNWRITABLE)
@@ -402,7 +408,7 @@ int store_remove(struct store *s, const char *name, struct err *e)
 		(!shared && lock_tree(s, image_digest_hex(i.chain), name, &lock, e) < 0)) {
 		return -1;
 	}
-	if (unlinkat(s->refs, name, 0) < 0 && errno != ENOENT)
+	if (unlinkat(s->refs, file, 0) < 0 && errno != ENOENT)
 		return store_failed(e, errno, "remove the image '%s'", name);
 	lock = close_fd(lock);
 	return collect(s, e);
