@@ -102,16 +102,18 @@ static json_t *tmpfs(const struct sandbox_spec *s, const struct request_facts *f
 
 	for (unsigned i = 0; i < s->n_tmpfs; i++) {
 		const struct spec_tmpfs *t = &s->tmpfs[i];
-		char options[192], owner[48] = "";
+		char options[192], owner[48] = "", inodes[40] = "";
 
 		if (is_shm(t))
 			continue;
 		if (t->owned && !f->podman)
 			FMT(owner, ",uid=%u,gid=%u", s->uid, s->gid);
+		if (!f->podman)
+			FMT(inodes, ",nr_inodes=%llu", (unsigned long long)t->inodes);
 		/* where it can't be given away it must be everybody's */
 		put(o, t->target,
-			text(FMT(options, "rw,exec,nosuid,nodev,size=%llu,nr_inodes=%llu,mode=%o%s",
-				(unsigned long long)t->size, (unsigned long long)t->inodes,
+			text(FMT(options, "rw,exec,nosuid,nodev,size=%llu%s,mode=%o%s",
+				(unsigned long long)t->size, inodes,
 				t->owned && f->podman ? 01777 : t->mode, owner)));
 	}
 	return o;
@@ -389,10 +391,11 @@ static int compare_mounts(struct compare *c, const json_t *asked, const json_t *
 }
 
 /* Podman says some things in its own words; what its containers really have is for the probe to find out. */
-static const char *const podman_own[] = { "HostConfig.Tmpfs", "HostConfig.Mounts",
-	"HostConfig.SecurityOpt", "HostConfig.CapDrop", "HostConfig.CapAdd", "HostConfig.Init",
-	"HostConfig.RestartPolicy", "HostConfig.Runtime", "HostConfig.CgroupnsMode",
-	"HostConfig.LogConfig", "HostConfig.Ulimits", "Config.Healthcheck", "Config.Entrypoint" };
+static const char *const podman_own[] = { "HostConfig.IpcMode", "HostConfig.Tmpfs",
+	"HostConfig.Mounts", "HostConfig.SecurityOpt", "HostConfig.CapDrop", "HostConfig.CapAdd",
+	"HostConfig.Init", "HostConfig.RestartPolicy", "HostConfig.Runtime",
+	"HostConfig.CgroupnsMode", "HostConfig.LogConfig", "HostConfig.Ulimits",
+	"Config.Healthcheck", "Config.Entrypoint" };
 
 static void forget(json_t *asked, const char *path)
 {
