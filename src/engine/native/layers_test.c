@@ -393,7 +393,7 @@ static int nothing_outlives_its_owner(void)
 	close_fd(told[0]);
 	if (kill(guest, 0) < 0 || kill(owner, SIGKILL) < 0 || waitpid(owner, &status, 0) != owner)
 		return BOX_FAILED;
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 1000; i++) {
 		if (kill(guest, 0) < 0 && errno == ESRCH)
 			return 0;
 		(void)usleep(10000);
