@@ -221,6 +221,7 @@ int sandbox_find(
 	const struct bailey *b, const char *text, char ret_id[BAILEY_ID_SIZE], struct err *e)
 {
 	_cleanup_close_ int sandboxes = -1;
+	_cleanup_err_ struct err none = ERR_INIT;
 	struct prefix p = { .text = text };
 	_cleanup_close_ int run = -1;
 
@@ -233,6 +234,11 @@ int sandbox_find(
 		return err_set(e, R_SANDBOX_NOT_FOUND, 0, "find sandbox '%s'", text);
 	if (name_is_valid(text))
 		read_name(sandboxes, text, p.id);
+	/* a whole id needs no look at all of them */
+	if (!*p.id && id_is_valid(text) && run_open(sandboxes, text, &run, &none) == 0) {
+		str_format(ret_id, BAILEY_ID_SIZE, "%s", text);
+		return 0;
+	}
 	if (!*p.id && id_is_valid(text) && strlen(text) >= MIN_PREFIX) {
 		if (run_each(sandboxes, match_prefix, &p, e) < 0)
 			return -1;

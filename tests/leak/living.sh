@@ -79,10 +79,11 @@ count_runs() {
 }
 
 count_ids() {
-	local inode first=$((BAILEY_IDS_BASE / 65536))
-	inode=$(stat -c %i /run/bailey/ids.lock 2>/dev/null) || inode=none
-	awk -v inode=":$inode" -v first="$first" -v end=$((first + BAILEY_IDS_COUNT)) '
-		$6 ~ inode "$" && $7 >= first && $7 < end { n++ }
+	local inodes first=$((BAILEY_IDS_BASE / 65536))
+	inodes=" $(stat -c %i /run/bailey/ids.? | tr '\n' ' ')"
+	awk -v inodes="$inodes" -v first="$first" -v end=$((first + BAILEY_IDS_COUNT)) '
+		{ split($6, file, ":") }
+		index(inodes, " " file[3] " ") && $7 >= first && $7 < end { n++ }
 		END { print n + 0 }' /proc/locks
 }
 

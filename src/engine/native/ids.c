@@ -1,7 +1,8 @@
 /* Owns the id ranges of root-made sandboxes and the maps of user namespaces.  Called by native.c and probe.c.
  *
- * A range is held by an open-file-description lock on one byte of /run/bailey/ids.lock: it is released by the kernel when
- * the owner dies, whatever kills it, and all homes of a host share the file, so two never get the same ids. */
+ * A range is held by an open-file-description lock on one byte of a file in /run/bailey: it is released by the kernel when
+ * the owner dies, whatever kills it, and all homes of a host share the files, so two never get the same ids.  There are
+ * several files, since each close of one, in each process that inherited it, walks the list of all locks on it. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,27 +17,48 @@
 #include "engine/native/native.h"
 
 #define IDS_DIR "/run/bailey"
-#define IDS_LOCK IDS_DIR "/ids.lock"
 
-static int open_lock(struct err *e)
+enum { IDS_FILES = 16 };
+
+static char *file_path(char out[static 32], uint64_t place)
 {
-	int fd;
+	return str_format(out, 32, "%s/ids.%x", IDS_DIR, (unsigned)(place % IDS_FILES));
+}
+
+static int make_files(struct err *e)
+{
+	char path[32];
 
 	if (mkdir(IDS_DIR, 0755) < 0 && errno != EEXIST)
 		return err_set(e, R_STATE_UNWRITABLE, errno, "create directory '%s'", IDS_DIR);
-	fd = open(IDS_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return err_set(e, R_STATE_UNWRITABLE, errno, "open '%s'", IDS_LOCK);
-	return fd;
+	for (unsigned i = 0; i < IDS_FILES; i++) {
+		_cleanup_close_ int fd =
+			open(file_path(path, i), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0)
+			return err_set(e, R_STATE_UNWRITABLE, errno, "create '%s'", path);
+	}
+	return 0;
+}
+
+/* The file for a place among all ids, made with all others when it is the first. */
+static int open_file(uint64_t place, struct err *e)
+{
+	char path[32];
+	int fd = open(file_path(path, place), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (make_files(e) < 0)
+			return -1;
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	}
+	return fd < 0 ? err_set(e, R_STATE_UNWRITABLE, errno, "open '%s'", path) : fd;
 }
 
 int ids_take(struct id_range *ret, uint32_t base, uint32_t count, struct err *e)
 {
-	_cleanup_close_ int fd = open_lock(e);
 	uint32_t start = (uint32_t)getpid() % count;
 
-	if (fd < 0)
-		return -1;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t n = (start + i) % count;
 		/* the byte is the range's place among all ids, so that regions that overlap share their locks */
@@ -44,14 +66,18 @@ int ids_take(struct id_range *ret, uint32_t base, uint32_t count, struct err *e)
 			.l_whence = SEEK_SET,
 			.l_start = base / NATIVE_ID_RANGE + n,
 			.l_len = 1 };
+		_cleanup_close_ int fd = open_file((uint64_t)l.l_start, e);
 
+		if (fd < 0)
+			return -1;
 		if (fcntl(fd, F_OFD_SETLK, &l) == 0) {
 			ret->lock_fd = move_fd(&fd);
 			ret->base = base + n * NATIVE_ID_RANGE;
 			return 0;
 		}
 		if (errno != EAGAIN && errno != EACCES)
-			return err_set(e, R_STATE_UNWRITABLE, errno, "lock '%s'", IDS_LOCK);
+			return err_set(e, R_STATE_UNWRITABLE, errno, "lock a range of ids in '%s'",
+				IDS_DIR);
 	}
 	return err_set(
 		e, R_ID_RANGE_EXHAUSTED, 0, "take a range of ids: all '%u' are in use", count);
