@@ -15,6 +15,9 @@ static int fill(
 		(struct spec_limits){ .memory_bytes = 2ull << 30, .cpu_millis = 1000, .pids = 256 };
 	s->log_bytes = 8 << 20;
 	s->log_files = 1;
+	/* never root: what was written a moment ago has no need of it */
+	s->uid = s->uid ? s->uid : 1000;
+	s->gid = s->gid ? s->gid : 1000;
 	str_format(s->home, sizeof s->home, "/tmp");
 	str_format(s->workdir, sizeof s->workdir, "/tmp");
 	profile_tmpfs(s, "/tmp", 64ull << 20, 01777);

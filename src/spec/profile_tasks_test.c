@@ -329,6 +329,12 @@ static void scripts(void **state)
 	assert_string_equal(p.command[0], "bash");
 	assert_string_equal(p.command[1], "/workspace/script.sh");
 	pack_done(&p);
+	r = script();
+	r.base.uid = r.base.gid = 0;
+	assert_int_equal(profile_script(&p, &r, &e), 0);
+	assert_int_equal(p.spec.uid, 1000);
+	assert_int_equal(p.spec.gid, 1000);
+	pack_done(&p);
 }
 
 /* --- what is refused ---------------------------------------------------------------------------------------------- */

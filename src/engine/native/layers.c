@@ -87,9 +87,9 @@ static int map_image(const struct sandbox *sb, struct err *e)
 	return r < 0 ? err_set(e, R_SETUP_FAILED, -r, "map the ids of the image") : 0;
 }
 
-/* Whose ids of the host a mapped bind shows as the workload's: the caller's own; for a task on a worktree whoever owns that;
- * for a helper on a repository those that it has inside, so that what belongs to somebody else stays so; and for a hand-over
- * all, since the numbers that it writes are the host's. */
+/* Whose ids of the host a mapped bind shows as the workload's: the caller's own; for a task or a script whoever owns its
+ * directory; for a helper on a repository those that it has inside, so that what belongs to somebody else stays so; and for a
+ * hand-over all, since the numbers that it writes are the host's. */
 static int open_map(struct sandbox *sb, int *ret, struct err *e)
 {
 	const struct sandbox_spec *s = sb->spec;
@@ -101,12 +101,13 @@ static int open_map(struct sandbox *sb, int *ret, struct err *e)
 	switch (s->profile) {
 	case SPEC_AGENT:
 	case SPEC_CHECK:
+	case SPEC_SCRIPT:
 		if (fstatat(sb->layers.frame, FMT(name, "b%d", s->workspace), &st,
 			    AT_SYMLINK_NOFOLLOW) < 0)
-			return err_set(e, R_SETUP_FAILED, errno, "look at the worktree");
+			return err_set(
+				e, R_SETUP_FAILED, errno, "look at the mount for '/workspace'");
 		return ids_open_mapping(st.st_uid, st.st_gid, to_uid, to_gid, 1, ret, e);
 	case SPEC_GIT_HELPER:
-	case SPEC_SCRIPT:
 		return ids_open_mapping(s->uid, s->gid, to_uid, to_gid, 1, ret, e);
 	case SPEC_HANDOFF:
 		return ids_open_mapping(0, 0, sb->ids.base, sb->ids.base, NATIVE_ID_MAPPED, ret, e);
