@@ -110,10 +110,19 @@ static void fill_source(struct source *s, const struct part *parts, bool docker)
 	put_file(root, "etc/group", &parts[GROUP].text);
 }
 
+/* A part that is '..'; one that only begins so is a name. */
+static bool has_dots(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "..")); p++)
+		if ((p == path || p[-1] == '/') && (!p[2] || p[2] == '/'))
+			return true;
+	return false;
+}
+
 static void check_blob(const struct blob *b)
 {
 	must(*b->name && *b->name != '/' && !strstr(b->name, "//"));
-	must(!strstr(b->name, "/../") && strncmp(b->name, "../", 3) != 0);
+	must(!has_dots(b->name));
 	must(!*b->digest || strspn(b->digest, "0123456789abcdef") == IMAGE_HEX - 1);
 }
 
@@ -128,7 +137,7 @@ static void check_image(struct image *i)
 	image_init(&back);
 	must(image_digest_hex(i->id) != NULL);
 	must(!i->workdir || *i->workdir == '/');
-	must(!i->workdir || !strstr(i->workdir, "/.."));
+	must(!i->workdir || !has_dots(i->workdir));
 	must(i->uid <= 65534 && i->gid <= 65534);
 	for (unsigned n = 0; n < i->env.n; n++)
 		must(strchr(i->env.v[n], '=') > i->env.v[n]);
