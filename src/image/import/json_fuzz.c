@@ -12,6 +12,7 @@
 #include "image/import/describe.h"
 #include "image/import/digest.h"
 #include "image/import/parse.h"
+#include "image/walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,16 +31,23 @@ static void must(bool ok)
 		abort();
 }
 
+static char path[] = "/dev/shm/bailey-json-fuzz-XXXXXX";
+
+static void remove_dirs(void)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+
+	(void)remove_at(AT_FDCWD, path, &ignored);
+}
+
 static void open_dirs(void)
 {
-	char path[] = "/dev/shm/bailey-json-fuzz-XXXXXX";
-
 	must(mkdtemp(path) && (top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0);
 	must(mkdirat(top, "spool", 0700) == 0 && mkdirat(top, "root", 0700) == 0 &&
 		mkdirat(top, "root/etc", 0700) == 0);
 	spool = openat(top, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	root = openat(top, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	must(spool >= 0 && root >= 0);
+	must(spool >= 0 && root >= 0 && atexit(remove_dirs) == 0);
 }
 
 static void put_file(int at, const char *name, const struct buf *text)
@@ -111,10 +119,10 @@ static void fill_source(struct source *s, const struct part *parts, bool docker)
 }
 
 /* A part that is '..'; one that only begins so is a name. */
-static bool has_dots(const char *path)
+static bool has_dots(const char *name)
 {
-	for (const char *p = path; (p = strstr(p, "..")); p++)
-		if ((p == path || p[-1] == '/') && (!p[2] || p[2] == '/'))
+	for (const char *p = name; (p = strstr(p, "..")); p++)
+		if ((p == name || p[-1] == '/') && (!p[2] || p[2] == '/'))
 			return true;
 	return false;
 }

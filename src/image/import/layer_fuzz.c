@@ -100,6 +100,13 @@ static void put(const char *name, const char *text)
 	(void)close(fd);
 }
 
+static void remove_trees(void)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+
+	(void)remove_at(AT_FDCWD, path, &ignored);
+}
+
 static void make_trees(void)
 {
 	const char *const dirs[] = { "outside", "outside/d", "base", "base/d", "base/d/e",
@@ -118,6 +125,7 @@ static void make_trees(void)
 	must(symlinkat(FMT(out, "%s/outside", path), top, "base/l") == 0);
 	must(symlinkat("../../outside", top, "base/d/l") == 0);
 	must(symlinkat("d", top, "base/s") == 0);
+	must(atexit(remove_trees) == 0);
 	outside_sum = sum(top, "outside", false);
 	below_sum = sum(top, "base", false);
 }
