@@ -19,8 +19,8 @@
 
 #include "base/confine.h"
 #include "base/str.h"
-#include "image/walk.h"
 #include "image/import/worker.h"
+#include "image/walk.h"
 
 static char dir[] = "/tmp/bailey-guard-test.XXXXXX";
 static int store = -1, source = -1, outside = -1, secret = -1, pipes[2] = { -1, -1 };
