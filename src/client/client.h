@@ -355,6 +355,9 @@ int client_program(const struct bailey *b, const char *name, char **ret, struct 
 /* Starts the engine's program with a verb; fd becomes its descriptor 3.  It is not our child and outlives us. */
 int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e);
 
+/* Has a sandbox that goes on without its owner taken over; returns when that is done.  false: it can't be. */
+bool client_adopt(const struct bailey *b, int run, const struct record *r);
+
 /* Has the engine remove what dead owners of this home left on the host; does not wait for it. */
 int client_sweep(const struct bailey *b, struct err *e);
 

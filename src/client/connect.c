@@ -107,10 +107,14 @@ int connect_sandbox(
 	if (conn_open(ret, run, id, e) == 0)
 		return 0;
 	/* nobody listens: is its engine gone, or is only this moment a bad one? */
-	if (e->reason == R_SANDBOX_LOST && record_read(run, id, &r, &ignored) == 0 &&
-		record_owner_lives(&r))
+	if (e->reason != R_SANDBOX_LOST || record_read(run, id, &r, &ignored) < 0)
+		return -1;
+	if (record_owner_lives(&r))
 		return err_set(e, R_ENGINE_LOST, e->sys_errno, "connect to '%s'", id);
-	return -1;
+	if (!client_adopt(b, run, &r))
+		return -1;
+	err_done(e);
+	return conn_open(ret, run, id, e);
 }
 
 int bailey_connect(

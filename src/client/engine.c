@@ -3,7 +3,9 @@
  * The engine gets what it needs of the environment and nothing more: it lives as long as the sandbox does, and the host's
  * variables often hold secrets. */
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/str.h"
 #include "client/client.h"
@@ -16,7 +18,7 @@ static const char *const passed[] = { "PATH", "HOME", "LANG", "XDG_RUNTIME_DIR",
 	"BAILEY_DOCKER_DISK", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CERT_PATH",
 	"DOCKER_TLS_VERIFY" };
 
-enum { MAX_ENV = sizeof passed / sizeof *passed + 8 };
+enum { MAX_ENV = sizeof passed / sizeof *passed + 8, ADOPT_MS = 45000 };
 
 struct environment {
 	char *v[MAX_ENV];
@@ -77,19 +79,21 @@ static void fill(struct environment *env, const struct bailey *b)
 	env->v[env->n] = NULL;
 }
 
-static int spawn(
-	const struct bailey *b, const char *engine, const char *verb, int fd, struct err *e)
+static int spawn(const struct bailey *b, const char *engine, const char *verb, const char *id,
+	int fd, struct err *e)
 {
 	_cleanup_(environment_done) struct environment env = { .n = 0 };
 	_cleanup_free_ char *program = NULL, *word = xstrdup(verb);
+	_cleanup_free_ char *object = id ? xstrdup(id) : NULL;
 	_cleanup_free_ char *name = xasprintf("bailey-engine-%s", engine);
-	char *argv[3];
+	char *argv[4];
 
 	if (client_program(b, name, &program, e) < 0)
 		return -1;
 	argv[0] = program;
 	argv[1] = word;
-	argv[2] = NULL;
+	argv[2] = object;
+	argv[3] = NULL;
 	fill(&env, b);
 	if (spawn_detached(argv, env.v, fd, e) == 0)
 		return 0;
@@ -102,7 +106,31 @@ static int spawn(
 
 int engine_spawn(const struct bailey *b, const char *verb, int fd, struct err *e)
 {
-	return spawn(b, b->engine, verb, fd, e);
+	return spawn(b, b->engine, verb, NULL, fd, e);
+}
+
+bool client_adopt(const struct bailey *b, int run, const struct record *r)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	const char *engine = record_get(r, "engine");
+	_cleanup_close_ int ours = -1;
+	int pair[2], n;
+	char byte;
+
+	/* of the others none outlives its owner */
+	if (!engine || !streq(engine, "docker") ||
+		faccessat(run, "kept", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return false;
+	ours = pair[0];
+	n = spawn(b, engine, "adopt", r->id, pair[1], &ignored);
+	(void)close_fd(pair[1]);
+	if (n == 0) {
+		struct pollfd p = { .fd = ours, .events = POLLIN };
+
+		n = poll(&p, 1, ADOPT_MS) > 0 && recv(ours, &byte, 1, 0) == 1 ? 0 : -1;
+	}
+	return n == 0;
 }
 
 /* A home that never had a container doesn't trouble the daemon. */
@@ -119,7 +147,7 @@ int client_sweep(const struct bailey *b, struct err *e)
 
 	if (null < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "open '/dev/null'");
-	if (had_containers(b) && spawn(b, "docker", "sweep", null, e) < 0)
+	if (had_containers(b) && spawn(b, "docker", "sweep", NULL, null, e) < 0)
 		return -1;
-	return spawn(b, "native", "sweep", null, e);
+	return spawn(b, "native", "sweep", NULL, null, e);
 }

@@ -22,6 +22,8 @@ struct entry {
 };
 
 struct entries {
+	const struct bailey *b;
+	bool no_adoption; /* one could not be taken over: the others are left for another time */
 	int sandboxes;
 	struct entry *v;
 	size_t n, cap;
@@ -35,6 +37,21 @@ static void entries_done(struct entries *l)
 	}
 	free(l->v);
 	(void)close_fd(l->sandboxes);
+}
+
+/* Its record, after it was given an owner if it goes on without one. */
+static void read_one(struct entries *l, int run, const char *id, struct record *r)
+{
+	_cleanup_err_ struct err ignored = ERR_INIT;
+
+	if (record_read(run, id, r, &ignored) < 0 || record_owner_lives(r) || l->no_adoption ||
+		faccessat(run, "kept", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	l->no_adoption = !client_adopt(l->b, run, r);
+	if (l->no_adoption)
+		return;
+	record_done(r);
+	(void)record_read(run, id, r, &ignored);
 }
 
 /* One that goes while it is looked at is left out. */
@@ -55,7 +72,7 @@ static int add_entry(void *arg, const char *id, struct err *e)
 		l->v = grown;
 	}
 	memset(&l->v[l->n], 0, sizeof *l->v);
-	(void)record_read(run, id, &l->v[l->n].r, &gone);
+	read_one(l, run, id, &l->v[l->n].r);
 	l->v[l->n].created = record_number(&l->v[l->n].r, "created_ms", 0);
 	l->n++;
 	return 0;
@@ -112,6 +129,7 @@ static int read_entries(const struct bailey *b, struct entries *l, struct err *e
 {
 	const uint64_t until = boottime_ms() + 2 * CLIENT_CONNECT_MS;
 
+	l->b = b;
 	l->sandboxes = -1;
 	if (home_open_sandboxes(b, &l->sandboxes, e) < 0 ||
 		run_each(l->sandboxes, add_entry, l, e) < 0)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "spec/spec.h"
 
@@ -32,7 +33,8 @@ struct engine_env {
 	uint32_t ids_base, ids_count;
 	const char *layers;      /* what sessions' layers lie in: "tmpfs", "loop"; NULL: tmpfs */
 	const char *layer_store; /* directory of "loop"; NULL: "layers" below the home */
-	char *const *shown; /* the first command, for an engine that shows one to others; NULL: none */
+	char *const
+		*shown; /* the first command, for an engine that shows one to others; NULL: none */
 };
 
 /* The command's ends of its standard streams; borrowed.  fd[0] -1: /dev/null.  Made for this sandbox: they are given to
@@ -193,6 +195,18 @@ struct engine_ops {
 
 	/* Whom the channel process becomes; (uid_t)-1: the caller's own. */
 	uid_t (*channel_uid)(const struct sandbox *);
+
+	/* --- for engines whose sandboxes go on without their owner; NULL, all three, where none does. */
+
+	/* What it was made from, as it is now, and its first command as shown; the sandbox's. */
+	const struct sandbox_spec *(*spec)(const struct sandbox *, char *const **ret_shown);
+
+	/* Appends what resume() needs besides; a secret. */
+	void (*keep)(const struct sandbox *, struct buf *out);
+
+	/* The sandbox of an owner that died.  R_SANDBOX_NOT_FOUND: it has gone for good. */
+	int (*resume)(struct engine *, const struct sandbox_spec *spec, char *const *shown,
+		const void *kept, size_t n, struct sandbox **ret, struct err *e);
 
 	/* --- for all ------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* The verbs that every engine's program has.  Called by the engines' main(); `bailey` links engines and does not need it. */
 #include "engine/engine_main.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -96,6 +97,7 @@ static int do_sweep(
 
 	if (ops->sweep(engine, &removed, e) < 0 || rundirs_open(&dirs, e) < 0)
 		return -1;
+	owner_adopt_all(ops, &dirs);
 	r = rundirs_sweep(&dirs, &removed, e);
 	rundirs_done(&dirs);
 	if (r < 0)
@@ -151,9 +153,11 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 	/* from a launcher: the client waits for the answer elsewhere */
 	if (argc == 2 && streq(argv[1], "run-for"))
 		return owner_run(ops, REQUEST_FD, ANSWER_FD);
+	if (argc == 3 && streq(argv[1], "adopt"))
+		return owner_adopt(ops, argv[2], fcntl(REQUEST_FD, F_GETFD) < 0 ? -1 : REQUEST_FD);
 	if (!is_usage(argc, argv)) {
 		(void)fprintf(stderr,
-			"usage: bailey-engine-%s probe|list|sweep|kill ID|run|run-for\n",
+			"usage: bailey-engine-%s probe|list|sweep|kill ID|adopt ID|run|run-for\n",
 			ops->name);
 		return EXIT_USAGE;
 	}

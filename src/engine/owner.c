@@ -35,7 +35,9 @@ int owner_write(struct owner *o, struct err *e)
 	_cleanup_buf_ struct buf text = BUF_INIT;
 
 	record_put(&o->record, &text);
-	return rundir_write(o->dir, "meta", &text, e);
+	if (rundir_write(o->dir, "meta", &text, e) < 0)
+		return -1;
+	return owner_keep(o, e);
 }
 
 void owner_event(struct owner *o, const char *kind, const char *rest)

@@ -52,7 +52,7 @@ struct owner {
 	struct run_record record;
 	int dir, listener, pair, signals;
 	pid_t channel;
-	uid_t uid; /* who may use it, besides root */
+	uid_t uid;                    /* who may use it, besides root */
 	struct pack_request *request; /* until its command has begun */
 	bool has_first;
 
@@ -90,7 +90,18 @@ uint64_t owner_now_ms(void);                     /* since the epoch */
 
 /* --- owner_create.c --- */
 void owner_created(struct owner *o, const struct err *e);
+void owner_start(struct owner *o, const struct engine_ops *ops, int answer);
+int owner_take_signals(struct owner *o, struct err *e);
 int owner_open_engine(struct owner *o, struct err *e);
+
+/* --- owner_adopt.c --- */
+/* Writes runs/ID/kept, where the engine's sandboxes outlive their owner. */
+int owner_keep(struct owner *o, struct err *e);
+
+/* Becomes the owner of a sandbox whose owner has died, tells so on answer (-1: nobody waits) as owner_run() does, and stays.
+ * Returns the exit status of the process when it can't, or when another has the sandbox. */
+int owner_adopt(const struct engine_ops *ops, const char *id, int answer);
+void owner_adopt_all(const struct engine_ops *ops, const struct rundirs *d);
 
 /* --- owner_rights.c --- */
 /* All capabilities but those that an owner needs go, from its bounding set too.  for_good: no program that it executes gets

@@ -26,9 +26,16 @@ static void request_free(struct owner *o)
 
 void owner_created(struct owner *o, const struct err *e)
 {
-	if (o->creator >= 0)
-		answer_send(o->creator, e, o->record.id);
-	o->creator = close_fd(o->creator);
+	_cleanup_err_ struct err ignored = ERR_INIT;
+	int creator = o->creator;
+
+	o->creator = -1;
+	/* first, so that no sandbox which somebody knows of passes for one that nobody does */
+	if (creator >= 0 && !e)
+		(void)owner_keep(o, &ignored);
+	if (creator >= 0)
+		answer_send(creator, e, o->record.id);
+	(void)close_fd(creator);
 	request_free(o);
 }
 
@@ -55,7 +62,7 @@ static void become_daemon(void)
 		(void)close_fd(null);
 }
 
-static int take_signals(struct owner *o, struct err *e)
+int owner_take_signals(struct owner *o, struct err *e)
 {
 	sigset_t set;
 
@@ -161,7 +168,7 @@ static int create(struct owner *o, struct err *e)
 		o->uid = o->request->spec.caller_uid;
 		o->dirs.for_other = true;
 	}
-	if (rundirs_open(&o->dirs, e) < 0 || take_signals(o, e) < 0)
+	if (rundirs_open(&o->dirs, e) < 0 || owner_take_signals(o, e) < 0)
 		return -1;
 	fill_record(o);
 	o->has_first = o->request->command != NULL;
@@ -186,13 +193,18 @@ static void owner_init(struct owner *o, const struct engine_ops *ops, int answer
 		o->jobs[i].fd = -1;
 }
 
+void owner_start(struct owner *o, const struct engine_ops *ops, int answer)
+{
+	become_daemon();
+	owner_init(o, ops, answer);
+}
+
 int owner_run(const struct engine_ops *ops, int sock, int answer)
 {
 	static struct owner o;
 	_cleanup_err_ struct err e = ERR_INIT;
 
-	become_daemon();
-	owner_init(&o, ops, answer);
+	owner_start(&o, ops, answer);
 	o.request = xcalloc(1, sizeof *o.request);
 	if (owner_drop_rights(o.uid == 0, &e) < 0 || fcntl(sock, F_SETFD, FD_CLOEXEC) < 0 ||
 		fcntl(answer, F_SETFD, FD_CLOEXEC) < 0 || pack_receive(sock, o.request, &e) < 0 ||

@@ -193,6 +193,9 @@ static int control_pause(struct owner *o, bool on, struct err *e)
 	if (o->ops->pause(o->sb, on, e) < 0)
 		return -1;
 	set_state(o, on ? STATE_PAUSED : STATE_RUNNING);
+	/* one that was taken over while it could not dial */
+	if (!on && o->ops->resume && o->ops->pidfd(o->sb) < 0)
+		channel_connect(o, false);
 	owner_event(o, on ? "paused" : "resumed", "");
 	return 0;
 }

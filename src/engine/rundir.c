@@ -204,7 +204,7 @@ static void remove_ctl(int dir)
 
 void rundir_remove(const struct rundirs *d, const char *id, const char *name)
 {
-	static const char *const files[] = { "meta", "meta.new", "sock" };
+	static const char *const files[] = { "meta", "meta.new", "sock", "kept", "kept.new" };
 	_cleanup_close_ int dir = rundir_id_is_plain(id) ? open_dir(d->runs, id) : -1;
 
 	if (dir < 0)
@@ -252,14 +252,13 @@ int rundir_listen(int dir, int *ret, struct err *e)
 	return 0;
 }
 
-int rundir_write(int dir, const char *name, const struct buf *text, struct err *e)
+static int write_file(int dir, const char *name, const struct buf *text, mode_t mode, struct err *e)
 {
 	_cleanup_close_ int fd = -1;
 	char fresh[64];
 
 	FMT(fresh, "%s.new", name);
-	fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		for_others(dir) ? 0644 : 0600);
+	fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0 || write_all(fd, text->data, text->len) < 0 ||
 		renameat(dir, fresh, dir, name) < 0) {
 		int error = errno;
@@ -269,6 +268,16 @@ int rundir_write(int dir, const char *name, const struct buf *text, struct err *
 			"write '%s' of a sandbox", name);
 	}
 	return 0;
+}
+
+int rundir_write(int dir, const char *name, const struct buf *text, struct err *e)
+{
+	return write_file(dir, name, text, for_others(dir) ? 0644 : 0600, e);
+}
+
+int rundir_write_secret(int dir, const char *name, const struct buf *text, struct err *e)
+{
+	return write_file(dir, name, text, 0600, e);
 }
 
 /* --- what dead owners left --- */
@@ -403,7 +412,8 @@ static bool sweep_one(const struct rundirs *d, const char *id)
 		rundir_remove(d, id, "");
 		return true;
 	}
-	if (living_owner(text))
+	/* one that goes on without its owner is taken over, or what was kept of it is removed */
+	if (living_owner(text) || faccessat(dir, "kept", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return false;
 	/* its number means nothing in another pid namespace, as of a container that shares the home */
 	if (socket_listens(dir, "sock"))
@@ -434,6 +444,28 @@ int rundirs_sweep(const struct rundirs *d, unsigned *ret, struct err *e)
 		if (rundir_id_is_plain(f->d_name) && sweep_one(d, f->d_name))
 			++*ret;
 	return 0;
+}
+
+bool rundirs_next_kept(const struct rundirs *d, unsigned *at, char ret_id[static SPEC_ID_LEN])
+{
+	_cleanup_closedir_ DIR *list = NULL;
+	const struct dirent *f;
+	int fd = open_dir(d->runs, ".");
+	char path[SPEC_ID_LEN + 8];
+
+	list = fd < 0 ? NULL : fdopendir(fd);
+	if (!list)
+		(void)close_fd(fd);
+	for (unsigned i = 0; list && (f = readdir(list)); i++) {
+		if (i < *at || !rundir_id_is_plain(f->d_name))
+			continue;
+		str_format(ret_id, SPEC_ID_LEN, "%s", f->d_name);
+		*at = i + 1;
+		if (faccessat(d->runs, FMT(path, "%s/kept", ret_id), F_OK, AT_SYMLINK_NOFOLLOW) ==
+			0)
+			return true;
+	}
+	return false;
 }
 
 bool rundirs_sweep_due(const struct rundirs *d)

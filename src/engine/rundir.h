@@ -37,6 +37,11 @@ int rundir_spool(int dir, uid_t owner, int *ret, struct err *e);
 /* Replaces a file in one step. */
 int rundir_write(int dir, const char *name, const struct buf *text, struct err *e);
 
+int rundir_write_secret(int dir, const char *name, const struct buf *text, struct err *e);
+
+/* The next sandbox, from *at = 0 on, of which something is kept for a new owner; false: there is none. */
+bool rundirs_next_kept(const struct rundirs *d, unsigned *at, char ret_id[static SPEC_ID_LEN]);
+
 /* What a record says, for a process that is not the sandbox's owner. */
 struct rundir_facts {
 	char engine[16];

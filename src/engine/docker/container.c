@@ -61,6 +61,9 @@ static int bind_path(struct spec_bind *b, char **ret, struct err *e)
 		held.st_ino != there.st_ino)
 		return err_set(e, R_MOUNT_SOURCE_CHANGED, 0,
 			"mount '%s': '%s' is another object now", b->target, text);
+	if (b->has_object && (held.st_dev != b->dev || held.st_ino != b->ino))
+		return err_set(e, R_MOUNT_SOURCE_CHANGED, 0,
+			"mount '%s': '%s' is another object now", b->target, text);
 	b->dev = held.st_dev;
 	b->ino = held.st_ino;
 	b->has_object = true;

@@ -226,6 +226,95 @@ static uid_t channel_uid(const struct sandbox *sb)
 	return geteuid() == 0 ? CHANNEL_UID : (uid_t)-1;
 }
 
+/* --- going on without an owner ------------------------------------------------------------------------------------- */
+
+enum { KEPT_VERSION = 1 };
+
+struct kept {
+	uint32_t version, layers;
+	char container[DOCKER_ID], image[DOCKER_REF], own_image[LAYER_REF];
+	uint64_t hi, lo, deadline;
+};
+
+static const struct sandbox_spec *spec_of(const struct sandbox *sb, char *const **ret_shown)
+{
+	*ret_shown = sb->command;
+	return sb->spec;
+}
+
+static void keep_sandbox(const struct sandbox *sb, struct buf *out)
+{
+	struct kept k;
+
+	memset(&k, 0, sizeof k);
+	k.version = KEPT_VERSION;
+	k.layers = sb->layers;
+	memcpy(k.container, sb->container, sizeof k.container);
+	memcpy(k.image, sb->image, sizeof k.image);
+	memcpy(k.own_image, sb->own_image, sizeof k.own_image);
+	k.hi = sb->hi;
+	k.lo = sb->lo;
+	k.deadline = sb->deadline;
+	(void)buf_add(out, &k, sizeof k);
+}
+
+/* A guest that is frozen can't dial: whoever lets it go waits for it. */
+static int find_it(struct sandbox *sb, struct err *e)
+{
+	struct docker *d = engine_daemon(sb->engine, e);
+	_cleanup_json_ json_t *there = NULL;
+	const json_t *state;
+
+	if (!*sb->container)
+		return 0;
+	if (!d || docker_inspect(d, sb->container, &there, e) < 0)
+		return -1;
+	state = json_object_get(there, "State");
+	sb->running = docker_json_true(state, "Running") || docker_json_true(state, "Paused");
+	sb->paused = docker_json_true(state, "Paused");
+	sb->first = (pid_t)docker_json_number(state, "Pid");
+	if (!sb->running)
+		return 0;
+	return dial_listen(sb, e) < 0 || (!sb->paused && dial_await_control(sb, BOOT_MS, e) < 0)
+		? -1
+		: 0;
+}
+
+static int resume_sandbox(struct engine *g, const struct sandbox_spec *spec, char *const *shown,
+	const void *kept, size_t n, struct sandbox **ret, struct err *e)
+{
+	struct sandbox *sb;
+	struct kept k;
+
+	if (n != sizeof k)
+		return err_set(e, R_SANDBOX_LOST, 0, "take over sandbox '%s'", spec->id);
+	memcpy(&k, kept, sizeof k);
+	sb = xcalloc(1, sizeof *sb);
+	sb->engine = g;
+	sb->owner = getpid();
+	sb->listener = sb->control = -1;
+	str_format(sb->id, sizeof sb->id, "%s", spec->id);
+	str_format(sb->container, sizeof sb->container, "%.*s", (int)sizeof k.container - 1,
+		k.container);
+	str_format(sb->image, sizeof sb->image, "%.*s", (int)sizeof k.image - 1, k.image);
+	str_format(sb->own_image, sizeof sb->own_image, "%.*s", (int)sizeof k.own_image - 1,
+		k.own_image);
+	sb->layers = k.layers;
+	sb->hi = k.hi;
+	sb->lo = k.lo;
+	sb->deadline = k.deadline;
+	sb->command = copy_words(shown);
+	sb->spec = spec_copy(spec, e);
+	if (k.version == KEPT_VERSION && !e->reason && find_it(sb, e) == 0) {
+		*ret = sb;
+		return 0;
+	}
+	if (!e->reason)
+		err_set(e, R_SANDBOX_LOST, 0, "take over sandbox '%s'", sb->id);
+	free_memory(sb);
+	return -1;
+}
+
 /* --- those of dead owners ------------------------------------------------------------------------------------------ */
 
 static int home_containers(struct engine *g, json_t **ret, struct err *e)
@@ -345,6 +434,9 @@ const struct engine_ops engine_docker = {
 	.adopt = docker_layers_adopt,
 	.changes = docker_session_changes,
 	.channel_uid = channel_uid,
+	.spec = spec_of,
+	.keep = keep_sandbox,
+	.resume = resume_sandbox,
 	.sweep = sweep_engine,
 	.end = end_sandbox,
 	.list = list_engine,

@@ -106,7 +106,7 @@ bool docker_session_gone(struct sandbox *sb)
 	bool running = false;
 	int64_t code;
 	char bytes[64];
-	ssize_t n;
+	ssize_t n = 0;
 
 	while (sb->control >= 0 && (n = recv(sb->control, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
 		;
@@ -115,7 +115,9 @@ bool docker_session_gone(struct sandbox *sb)
 	sb->control = close_fd(sb->control);
 	if (container_running(sb, &running, &code, &ignored) < 0 || !running)
 		return true;
-	/* it lost the connection, and comes back */
+	/* it lost the connection, and comes back; a frozen one when it is let go */
+	if (sb->paused)
+		return false;
 	err_done(&ignored);
 	return dial_await_control(sb, DIAL_MS, &ignored) < 0;
 }
