@@ -204,8 +204,11 @@ static int create_profile(
 	spec_init(&pack.spec);
 	r = client_profile(b, o, &pack, e);
 	if (r == 0)
-		r = put_text(
-			pack.image, sizeof pack.image, o->image ? o->image : "host", "image", e);
+		r = put_text(pack.image, sizeof pack.image,
+			has_images(b)      ? pack.spec.image_ref
+				: o->image ? o->image
+					   : "host",
+			"image", e);
 	if (r == 0) {
 		str_format(pack.name, sizeof pack.name, "%s", o->name ? o->name : "");
 		pack.keep = o->flags & BAILEY_KEEP;

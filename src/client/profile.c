@@ -102,10 +102,21 @@ static bool is_written(const struct task *t, const char *key)
 	return !streq(key, "shadow") || streq(op, "snapshot");
 }
 
-/* As root a directory may be an agent's already; a launcher looks itself whose it was. */
+static bool by_docker(const struct task *t)
+{
+	return streq(t->b->engine, "docker");
+}
+
+/* Where agents have an id of the host's that isn't the caller's. */
+static bool has_agent_id(const struct task *t)
+{
+	return geteuid() == 0 || t->b->launcher || by_docker(t);
+}
+
+/* A directory may have been handed over already; a launcher looks itself whose it was. */
 static bool is_agents(const struct task *t, const struct stat *st)
 {
-	return (geteuid() == 0 || t->b->launcher) && st->st_uid == t->operator.agent_uid;
+	return has_agent_id(t) && st->st_uid == t->operator.agent_uid;
 }
 
 static int add_dir(struct task *t, const char *key, int fd, const char *path, struct err *e)
@@ -321,9 +332,16 @@ static int set_operator(struct task *t, struct err *e)
 	op->caller_uid = geteuid() > MAX_ID ? DEFAULT_ID : geteuid();
 	op->caller_gid = getegid() > MAX_ID ? DEFAULT_ID : getegid();
 	/* the native engine: a normal user's sandboxes have one id of the host's, the user's own */
-	op->same_user = geteuid() != 0;
+	op->same_user = geteuid() != 0 && !by_docker(t);
 	op->base.now_ms = clock_ns(CLOCK_REALTIME) / 1000000u;
 	op->base.image_ref = PROFILE_AGENT_IMAGE;
+	if (by_docker(t)) {
+		/* it has images of its own: nothing of the host is opened for it */
+		if (t->o->image && !streq(t->o->image, "host"))
+			op->base.image_ref = t->o->image;
+		op->base.runtime = t->b->runtime;
+		return 0;
+	}
 	return request_image(
 		t->b->home, t->o->image, &op->base.image_fd, &op->base.image_lock_fd, &t->image, e);
 }

@@ -155,7 +155,8 @@ static int load_file(struct options *o, enum origin_kind kind, const char *path,
 static const char *variable(const char *env)
 {
 	static const char *const others[][2] = { { "BAILEY_AGENT_UID", "AGENTBOX_AGENT_UID" },
-		{ "BAILEY_AGENT_GID", "AGENTBOX_AGENT_GID" } };
+		{ "BAILEY_AGENT_GID", "AGENTBOX_AGENT_GID" },
+		{ "BAILEY_DOCKER_RUNTIME", "AGENTBOX_AGENT_RUNTIME" } };
 	const char *value = secure_getenv(env);
 
 	for (size_t i = 0; (!value || !*value) && i < sizeof others / sizeof *others; i++)

@@ -24,7 +24,7 @@ static int create(struct options *o, const struct bailey_create_options *c, stru
 static int check_flags(const struct options *o, struct err *e)
 {
 	static const enum option its[] = { OPTION_profile, OPTION_param, OPTION_name, OPTION_image,
-		OPTION_keep, OPTION_root_workspace, OPTION_json };
+		OPTION_keep, OPTION_root_workspace, OPTION_json, OPTION_engine, OPTION_runtime };
 
 	for (enum option i = 0; i < OPTION_MAX; i++) {
 		bool known = o->origin[i].kind != ORIGIN_FLAG || !option_in_verb(i, VERB_CREATE);

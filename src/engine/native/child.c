@@ -365,7 +365,8 @@ static void make_dev(const struct child_plan *c, const struct places *at)
 	check(pts >= 0 && attach_tree(pts, at->dev, "pts") == 0, STEP_DEV);
 }
 
-static void make_tmpfs(const struct sandbox_spec *s, const struct places *at)
+/* A normal user's sandbox has one id, which is all that can own something in it. */
+static void make_tmpfs(const struct sandbox_spec *s, const struct places *at, bool root)
 {
 	for (unsigned i = 0; i < s->n_tmpfs; i++) {
 		const struct spec_tmpfs *t = &s->tmpfs[i];
@@ -377,7 +378,7 @@ static void make_tmpfs(const struct sandbox_spec *s, const struct places *at)
 			fail(STEP_TMPFS, i, errno);
 		FMT(options, "size=%llu,nr_inodes=%llu,mode=%o,uid=%u,gid=%u",
 			(unsigned long long)t->size, (unsigned long long)t->inodes, t->mode,
-			t->owned ? s->uid : 0, t->owned ? s->gid : 0);
+			t->owned || !root ? s->uid : 0, t->owned || !root ? s->gid : 0);
 		fs = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 		if (fs < 0 || attach_tree(fs, fd, "") < 0)
 			fail(STEP_TMPFS, i, errno);
@@ -415,7 +416,7 @@ static void build_root(struct child_plan *c)
 	cap_inotify(at.proc);
 	mask_proc(&at);
 	make_dev(c, &at);
-	make_tmpfs(s, &at);
+	make_tmpfs(s, &at, c->root);
 	for (unsigned i = c->trees->n - s->n_binds; i < c->trees->n; i++)
 		attach(&at, &c->trees->trees[i], i);
 	pivot(&at);
