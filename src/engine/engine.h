@@ -210,6 +210,13 @@ struct engine_ops {
 
 	/* --- for all ------------------------------------------------------------------------------------------------ */
 
+	/* Whether a sandbox was ever made in the home of those run directories; a sweep of one where none was does nothing, and the
+	 * engine is not opened.  NULL: always. */
+	bool (*used)(const char *runs);
+
+	/* A sweep could not be begun, since open() failed.  NULL: nobody need know. */
+	void (*unreachable)(void);
+
 	/* Removes what dead owners of this home left behind; *ret_removed counts. */
 	int (*sweep)(struct engine *, unsigned *ret_removed, struct err *e);
 

@@ -52,7 +52,7 @@ int engine_env_fill(struct engine_env *ret, char **ret_guest, struct err *e)
 }
 
 /* With the place of sessions: what they leave in hierarchies that a run does not use is swept too. */
-static int open_engine(const struct engine_ops *ops, char **ret_guest, char **ret_runs,
+static int open_engine(const struct engine_ops *ops, bool sweeps, char **ret_guest, char **ret_runs,
 	struct engine **ret, struct err *e)
 {
 	_cleanup_free_ char *home = NULL;
@@ -61,7 +61,13 @@ static int open_engine(const struct engine_ops *ops, char **ret_guest, char **re
 	if (engine_env_fill(&env, ret_guest, e) < 0 || home_path(&home, e) < 0)
 		return -1;
 	env.runs = *ret_runs = xasprintf("%s/sandbox/runs", home);
-	return ops->open(ret, &env, e);
+	if (sweeps && ops->used && !ops->used(env.runs))
+		return 0;
+	if (ops->open(ret, &env, e) == 0)
+		return 0;
+	if (sweeps && ops->unreachable)
+		ops->unreachable();
+	return -1;
 }
 
 static int do_probe(
@@ -95,7 +101,7 @@ static int do_sweep(
 	unsigned removed = 0;
 	int r;
 
-	if (ops->sweep(engine, &removed, e) < 0 || rundirs_open(&dirs, e) < 0)
+	if ((engine && ops->sweep(engine, &removed, e) < 0) || rundirs_open(&dirs, e) < 0)
 		return -1;
 	owner_adopt_all(ops, &dirs);
 	r = rundirs_sweep(&dirs, &removed, e);
@@ -161,7 +167,7 @@ int engine_main(const struct engine_ops *ops, int argc, char **argv)
 			ops->name);
 		return EXIT_USAGE;
 	}
-	if (open_engine(ops, &guest, &runs, &engine, &e) == 0)
+	if (open_engine(ops, streq(argv[1], "sweep"), &guest, &runs, &engine, &e) == 0)
 		status = argc == 3 ? do_kill(engine, ops, argv[2], &out, &e)
 				   : run_verb(engine, ops, argv[1], &out, &e);
 	if (status >= 0 && out.len && write_all(STDOUT_FILENO, out.data, out.len) < 0)

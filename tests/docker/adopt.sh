@@ -162,6 +162,7 @@ swept() {
 	"$BAILEY" rm --force "$sb"
 }
 
+# shellcheck disable=SC2119 # without options
 have_docker || {
 	skip docker 'no dockerd here, or no root'
 	finish
@@ -170,6 +171,7 @@ have_docker || {
 trap cleanup EXIT
 T=$(mktemp -d "${TMPDIR:-/tmp}/bailey-adopt.XXXXXX")
 start_docker "$T/daemon"
+# shellcheck disable=SC2119
 import_busybox
 export BAILEY_HOME=$T/home BAILEY_LAUNCHER=none BAILEY_ENGINE_DEFAULT=docker BAILEY_DOCKER_DISK=watch
 for who in owner channel both; do

@@ -10,7 +10,7 @@
 #include "engine/rundir.h"
 #include "spec/profile.h"
 
-enum { OVERDUE_MS = 600000, CHANNEL_UID = 0x6fffffff };
+enum { CHANNEL_UID = 0x6fffffff };
 
 /* --- the engine ---------------------------------------------------------------------------------------------------- */
 
@@ -36,10 +36,10 @@ static char *setting(const char *name)
 }
 
 /* A home without this file never asks a daemon for what is left there. */
-static void note_use(const struct engine_env *env)
+static void note_use(const struct engine *g)
 {
-	_cleanup_free_ char *path = env->runs ? xasprintf("%s/../docker", env->runs) : NULL;
-	int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+	_cleanup_free_ char *path = xasprintf("%s/../docker", g->runs);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	(void)close_fd(fd);
 }
@@ -67,7 +67,6 @@ static int open_engine(struct engine **ret, const struct engine_env *env, struct
 
 	g->host = setting("BAILEY_DOCKER_HOST");
 	g->cert_path = setting("BAILEY_DOCKER_CERT_PATH");
-	note_use(env);
 	g->guest = guest ? guest : xstrdup(env->guest);
 	g->runs = env->runs ? xstrdup(env->runs) : NULL;
 	g->shown = env->shown;
@@ -164,6 +163,7 @@ static int create_sandbox(struct engine *g, const struct sandbox_spec *s,
 		return -1;
 	if (!s->session || !g->runs)
 		return err_set(e, R_SETUP_FAILED, 0, "make a container for one command alone");
+	note_use(g);
 	sb = xcalloc(1, sizeof *sb);
 	sb->engine = g;
 	sb->owner = getpid();
@@ -317,63 +317,6 @@ static int resume_sandbox(struct engine *g, const struct sandbox_spec *spec, cha
 
 /* --- those of dead owners ------------------------------------------------------------------------------------------ */
 
-static int home_containers(struct engine *g, json_t **ret, struct err *e)
-{
-	struct docker *d = engine_daemon(g, e);
-	char label[32];
-
-	if (!d)
-		return -1;
-	return docker_list(d, FMT(label, "bailey.home=%s", g->home_hash), ret, e);
-}
-
-static bool owner_lives(const struct engine *g, const char *id)
-{
-	_cleanup_close_ int runs = open(g->runs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct rundir_facts facts;
-
-	return runs >= 0 && rundir_read_facts(runs, id, &facts) && facts.owner > 0;
-}
-
-/* Running, and within its time: somebody may take it over.  One whose time can't be read is left alone too. */
-static bool may_go_on(const json_t *one)
-{
-	const char *state = docker_json_text(one, "State");
-	const char *deadline = docker_json_text(json_object_get(one, "Labels"), "bailey.deadline");
-	const uint64_t now = clock_ns(CLOCK_REALTIME) / 1000000u;
-	_cleanup_err_ struct err ignored = ERR_INIT;
-	uint64_t at = 0;
-
-	if (!state || (!streq(state, "running") && !streq(state, "paused")))
-		return false;
-	if (!deadline || parse_u64(deadline, 1, UINT64_MAX / 2, "deadline", &at, &ignored) < 0)
-		return true;
-	return now < at + OVERDUE_MS;
-}
-
-static int sweep_engine(struct engine *g, unsigned *ret_removed, struct err *e)
-{
-	_cleanup_json_ json_t *all = NULL;
-	const json_t *one;
-	size_t i;
-
-	if (!g->runs || home_containers(g, &all, e) < 0)
-		return g->runs ? -1 : 0;
-	json_array_foreach(all, i, one)
-	{
-		const char *id = docker_json_text(json_object_get(one, "Labels"), "bailey.id");
-
-		if (!id || !rundir_id_is_plain(id) || owner_lives(g, id) || may_go_on(one))
-			continue;
-		if (docker_remove(g->docker, docker_json_text(one, "Id"), true, true, e) < 0)
-			return -1;
-		container_ctl_remove(g, id);
-		++*ret_removed;
-	}
-	docker_layers_sweep(g);
-	return 0;
-}
-
 static int end_sandbox(struct engine *g, const char *id, struct err *e)
 {
 	struct docker *d = engine_daemon(g, e);
@@ -398,14 +341,14 @@ static int list_engine(struct engine *g, void (*each)(void *arg, const char *id,
 	const json_t *one;
 	size_t i;
 
-	if (home_containers(g, &all, e) < 0)
+	if (docker_home_containers(g, &all, e) < 0)
 		return -1;
 	json_array_foreach(all, i, one)
 	{
 		const char *id = docker_json_text(json_object_get(one, "Labels"), "bailey.id");
 
 		if (id && rundir_id_is_plain(id))
-			each(arg, id, g->runs && owner_lives(g, id));
+			each(arg, id, g->runs && docker_owner_lives(g, id));
 	}
 	return 0;
 }
@@ -437,7 +380,9 @@ const struct engine_ops engine_docker = {
 	.spec = spec_of,
 	.keep = keep_sandbox,
 	.resume = resume_sandbox,
-	.sweep = sweep_engine,
+	.used = docker_used,
+	.unreachable = docker_unreachable,
+	.sweep = docker_sweep,
 	.end = end_sandbox,
 	.list = list_engine,
 };

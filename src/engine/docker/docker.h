@@ -79,6 +79,13 @@ void docker_layers_sweep(struct engine *g);
 /* --- changes.c --- */
 int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
 
+/* --- sweep.c --- */
+int docker_home_containers(struct engine *g, json_t **ret, struct err *e);
+bool docker_owner_lives(const struct engine *g, const char *id);
+bool docker_used(const char *runs);
+void docker_unreachable(void);
+int docker_sweep(struct engine *g, unsigned *ret_removed, struct err *e);
+
 /* --- docker.c --- */
 struct sandbox_spec *spec_copy(const struct sandbox_spec *s, struct err *e);
 
