@@ -158,9 +158,7 @@ static int check_only_socket(int dir, const char *path, struct err *e)
 static int check_socket(const struct task *t, int dir, const char *path, struct err *e)
 {
 	_cleanup_free_ char *name = xasprintf("%s/" MODEL_SOCKET, path);
-	const struct admit a = { .use = ADMIT_SOCKET, .path = name, .writable = true };
-	_cleanup_close_ int fd = openat(dir, MODEL_SOCKET, O_PATH | O_NOFOLLOW | O_CLOEXEC),
-			    checked = -1;
+	_cleanup_close_ int fd = openat(dir, MODEL_SOCKET, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st, above;
 
 	if (check_only_socket(dir, path, e) < 0)
@@ -168,7 +166,7 @@ static int check_socket(const struct task *t, int dir, const char *path, struct 
 	if (fd < 0 || fstat(fd, &st) < 0 || fstat(dir, &above) < 0 || !S_ISSOCK(st.st_mode))
 		return err_set(e, R_SOCKET_MISSING, fd < 0 ? errno : 0,
 			"use model socket '%s': not a Unix socket", name);
-	if (geteuid() == 0 &&
+	if ((geteuid() == 0 || by_docker(t)) &&
 		!((st.st_mode & S_IWOTH || is_agents(t, &st)) &&
 			(above.st_mode & S_IXOTH || is_agents(t, &above)))) {
 		(void)err_set(e, R_PERMISSION_DENIED, EACCES,
@@ -177,6 +175,19 @@ static int check_socket(const struct task *t, int dir, const char *path, struct 
 		return err_remedy(
 			e, "Run 'chmod o+x' on '%s' and 'chmod o+w' on the socket in it.", path);
 	}
+	return 0;
+}
+
+/* One that a parameter names may be any program's. */
+static int admit_socket(int dir, const char *path, struct err *e)
+{
+	_cleanup_free_ char *name = xasprintf("%s/" MODEL_SOCKET, path);
+	const struct admit a = { .use = ADMIT_SOCKET, .path = name, .writable = true };
+	_cleanup_close_ int fd = openat(dir, MODEL_SOCKET, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int checked = -1;
+
+	if (fd < 0)
+		return err_set(e, R_SOCKET_MISSING, errno, "open '%s'", name);
 	return request_admit(&a, fd, &checked, e);
 }
 
@@ -213,7 +224,8 @@ static int open_named(struct task *t, const char *key, const char *path, struct 
 		return err_wrap(e, "parameter '%.64s'", key);
 	}
 	if (streq(key, "sockets"))
-		return check_owner(t, fd, path, e) < 0 || check_socket(t, fd, path, e) < 0
+		return check_owner(t, fd, path, e) < 0 || check_socket(t, fd, path, e) < 0 ||
+				admit_socket(fd, path, e) < 0
 			? -1
 			: add_dir(t, key, move_fd(&fd), path, e);
 	if (is_agents(t, &st)) {

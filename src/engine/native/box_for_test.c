@@ -47,6 +47,7 @@ int box_make(struct box *b, const struct wish *w)
 		.layer_store = on_loop ? box_store : NULL };
 	struct sandbox_spec spec;
 	char **strings = NULL, path[256];
+	struct stat st;
 	int result;
 
 	FMT(runs, "%s/runs", box_home);
@@ -73,6 +74,12 @@ int box_make(struct box *b, const struct wish *w)
 	free(r);
 	if (result < 0)
 		return -1;
+	spec.nofile = w->files;
+	if (w->object && fstat(spec.binds[spec.n_binds - 1].fd, &st) == 0) {
+		spec.binds[spec.n_binds - 1].has_object = true;
+		spec.binds[spec.n_binds - 1].dev = st.st_dev;
+		spec.binds[spec.n_binds - 1].ino = w->object;
+	}
 	if (mkdir(FMT(path, "%s/%s", runs, spec.id), 0700) < 0)
 		abort();
 	result = engine_native.open(&b->engine, &env, &b->e);

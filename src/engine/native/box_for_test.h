@@ -18,6 +18,8 @@ struct wish {
 	uid_t uid;
 	uint64_t disk;
 	const char *image, *cow, *rw, *socket;
+	unsigned long long object; /* of rw: only this inode may be mounted; 0: any */
+	unsigned files;            /* limit on open files; 0: none */
 };
 
 #define NEED(x) \

@@ -31,8 +31,8 @@ static int files_outlive_a_stop(void)
 	NEED(box_says(&b,
 		"echo x > /tmp/t; echo h > ~/h; mkdir -p d/e; ln -s /proc d/l; df -h / >/dev/null",
 		""));
-	NEED(engine_native.stats(b.sb, &st, &b.e) == 0 && st.disk_size <= 16 << 20 && st.disk_size > 14 << 20 &&
-		st.disk_used > 0);
+	NEED(engine_native.stats(b.sb, &st, &b.e) == 0 && st.disk_size <= 16 << 20 &&
+		st.disk_size > 14 << 20 && st.disk_used > 0);
 	NEED(box_stop(&b) && box_start(&b));
 	NEED(box_says(&b,
 		"cat f ~/h; ls -A /tmp; readlink d/l; stat -c %a:%U ~ . ; stat -c %a /tmp",
@@ -324,6 +324,33 @@ static int a_socket_is_shown(void)
 	NEED(box_make(&b, &(struct wish){ .uid = 1000, .socket = a.sun_path }) == 0 &&
 		box_start(&b));
 	NEED(box_says(&b, "stat -c %F /run/gw/llm.sock; ls -A /run/empty", "socket"));
+	box_drop(&b);
+	return 0;
+}
+
+static int only_the_object_that_was_checked_is_mounted(void)
+{
+	struct box b = { .e = ERR_INIT };
+	char dir[128];
+	struct stat st;
+
+	NEED(mkdir(FMT(dir, "%s/checked", box_home), 0755) == 0 && stat(dir, &st) == 0);
+	NEED(box_make(&b, &(struct wish){ .uid = 1000, .rw = dir, .object = st.st_ino }) == 0);
+	NEED(box_start(&b) && box_says(&b, "ls -d /shared", "/shared"));
+	box_drop(&b);
+	b = (struct box){ .e = ERR_INIT };
+	NEED(box_make(&b, &(struct wish){ .uid = 1000, .rw = dir, .object = st.st_ino + 1 }) < 0);
+	NEED(b.e.reason == reason_by_name("mount_source_changed"));
+	box_drop(&b);
+	return 0;
+}
+
+static int open_files_are_limited(void)
+{
+	struct box b = { .e = ERR_INIT };
+
+	NEED(box_make(&b, &(struct wish){ .uid = 1000, .files = 100 }) == 0 && box_start(&b));
+	NEED(box_says(&b, "ulimit -n; ulimit -Hn", "100\n100"));
 	box_drop(&b);
 	return 0;
 }
@@ -625,6 +652,8 @@ TEST_LAYERS(a_long_chain_is_made_flat)
 TEST_LAYERS(a_copy_on_write_directory_stays_as_it_is)
 TEST(mounts_are_the_callers)
 TEST(a_socket_is_shown)
+TEST(only_the_object_that_was_checked_is_mounted)
+TEST(open_files_are_limited)
 TEST_LAYERS(read_only_with_a_copy_on_write_directory)
 TEST(without_marks_layers_are_not_shared)
 TEST_LAYERS(nothing_outlives_its_owner)
@@ -652,6 +681,8 @@ int main(void)
 		cmocka_unit_test(test_a_copy_on_write_directory_stays_as_it_is),
 		cmocka_unit_test(test_mounts_are_the_callers),
 		cmocka_unit_test(test_a_socket_is_shown),
+		cmocka_unit_test(test_only_the_object_that_was_checked_is_mounted),
+		cmocka_unit_test(test_open_files_are_limited),
 		cmocka_unit_test(test_read_only_with_a_copy_on_write_directory),
 		cmocka_unit_test(test_without_marks_layers_are_not_shared),
 		cmocka_unit_test(test_nothing_outlives_its_owner),
