@@ -271,7 +271,7 @@ static void go_on(struct owner *o, const struct kept *k)
 	const bool was_booted = o->booted;
 
 	channel_state(o);
-	if (was_booted && o->record.state != STATE_PAUSED)
+	if (was_booted && o->ops->pidfd(o->sb) >= 0)
 		channel_connect(o, false);
 	else if (!was_booted)
 		channel_say(o, PAIR_GONE, 0,

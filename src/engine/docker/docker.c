@@ -3,9 +3,11 @@
 #include "engine/docker/docker.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine/rundir.h"
 #include "spec/profile.h"
@@ -228,7 +230,7 @@ static uid_t channel_uid(const struct sandbox *sb)
 
 /* --- going on without an owner ------------------------------------------------------------------------------------- */
 
-enum { KEPT_VERSION = 1 };
+enum { KEPT_VERSION = 1, RESUME_MS = 5000 };
 
 struct kept {
 	uint32_t version, layers;
@@ -258,11 +260,26 @@ static void keep_sandbox(const struct sandbox *sb, struct buf *out)
 	(void)buf_add(out, &k, sizeof k);
 }
 
+/* The owner died while the guest was being started: it has a token that was not kept yet. */
+static void take_token(struct sandbox *sb)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s/ctl/token", sb->engine->runs, sb->id);
+	char text[40];
+	unsigned long long hi, lo;
+
+	if (read_file_at(AT_FDCWD, path, text, sizeof text) > 0 &&
+		sscanf(text, "%16llx%16llx", &hi, &lo) == 2) {
+		sb->hi = hi;
+		sb->lo = lo;
+	}
+}
+
 /* A guest that is frozen can't dial: whoever lets it go waits for it. */
 static int find_it(struct sandbox *sb, struct err *e)
 {
 	struct docker *d = engine_daemon(sb->engine, e);
 	_cleanup_json_ json_t *there = NULL;
+	_cleanup_err_ struct err ignored = ERR_INIT;
 	const json_t *state;
 
 	if (!*sb->container)
@@ -275,9 +292,13 @@ static int find_it(struct sandbox *sb, struct err *e)
 	sb->first = (pid_t)docker_json_number(state, "Pid");
 	if (!sb->running)
 		return 0;
-	return dial_listen(sb, e) < 0 || (!sb->paused && dial_await_control(sb, BOOT_MS, e) < 0)
-		? -1
-		: 0;
+	take_token(sb);
+	if (dial_listen(sb, e) < 0)
+		return -1;
+	/* one that does not come is found to be gone by whoever has it then */
+	if (!sb->paused)
+		(void)dial_await_control(sb, RESUME_MS, &ignored);
+	return 0;
 }
 
 static int resume_sandbox(struct engine *g, const struct sandbox_spec *spec, char *const *shown,
