@@ -36,6 +36,8 @@ library-user     user  120 tests/library/run.sh
 images           self  600 tests/images/run.sh
 images-user      user  600 tests/images/run.sh
 docker-api       self  600 tests/docker/api.sh
+docker-adopt     self  180 tests/docker/adopt.sh
+docker-sweep     self  120 tests/docker/sweep.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
