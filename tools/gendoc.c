@@ -4,7 +4,8 @@
  *     gendoc bailey | bailey-VERB | bailey.toml     a page in mdoc(7)
  *     gendoc flags                                  "VERB<tab>FLAG" for each flag of each verb
  *     gendoc keys                                   the keys of config.toml
- *     gendoc verbs                                  the verbs, sub-verbs too */
+ *     gendoc verbs                                  the verbs, sub-verbs too
+ *     gendoc params                                 the parameters of profiles, as rows of docs/profiles.md */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "config/options.h"
+#include "spec/params.h"
 
 #define MAN_DATE "November 30, 2026"
 
@@ -163,6 +165,39 @@ static void put_flags(struct buf *b, enum verb v)
 		if (option_in_verb(i, v))
 			put_flag(b, i);
 	buf_puts(b, ".El\n");
+}
+
+static const char *const must_text[] = {
+	[PARAM_NO] = "no", [PARAM_YES] = "yes", [PARAM_SOME] = "some"
+};
+
+static void put_params(struct buf *b)
+{
+	buf_puts(b, ".Sh PARAMETERS\nWhat\n.Fl \\-param\nsets for each profile.\n");
+	for (unsigned p = SPEC_AGENT; p < SPEC_N_PROFILES; p++) {
+		const char *name = spec_profile_name((enum spec_profile)p);
+
+		buf_puts(b, ".Ss Profile ");
+		put_text(b, name, strlen(name));
+		buf_puts(b, "\n.Bl -tag -width Ds\n");
+		for (unsigned i = 0; i < n_profile_params; i++) {
+			const struct param *param = &profile_params[i];
+
+			if (!(param->profiles & 1u << p))
+				continue;
+			buf_printf(b, ".It Cm %s\n", param->key);
+			put_sentences(b, param->doc, strlen(param->doc));
+			if (param->must == PARAM_YES && param->type != PARAM_DIR)
+				buf_puts(b, "It must be given.\n");
+		}
+		buf_puts(b, ".El\n");
+	}
+	buf_puts(b,
+		".Ss Variables\nProfile agent takes these as\n.Cm env.NAME ,\nand profile check those "
+		"that name no model:\n");
+	for (unsigned i = 0; i < n_profile_task_env; i++)
+		buf_printf(b, ".Ev %s%s\n", profile_task_env[i],
+			i + 1 < n_profile_task_env ? " ," : " .");
 }
 
 static void put_env(struct buf *b, enum verb v)
@@ -331,6 +366,8 @@ static void page_verb(struct buf *b, enum verb v)
 		put_sub_verbs(b, v);
 	buf_puts(b, ".Sh OPTIONS\n");
 	put_flags(b, v);
+	if (v == VERB_CREATE)
+		put_params(b);
 	if (op_table[v].config || verb_is_group(v) || v == VERB_LOG)
 		put_env(b, v);
 	put_exit(b, v);
@@ -411,6 +448,17 @@ static void list_verbs(struct buf *b)
 			buf_printf(b, "%s\n", op_table[v].name);
 }
 
+static void list_params(struct buf *b)
+{
+	for (unsigned p = SPEC_AGENT; p < SPEC_N_PROFILES; p++)
+		for (unsigned i = 0; i < n_profile_params; i++)
+			if (profile_params[i].profiles & 1u << p)
+				buf_printf(b, "| `%s` | `%s` | %s | %s |\n",
+					spec_profile_name((enum spec_profile)p),
+					profile_params[i].key, must_text[profile_params[i].must],
+					profile_params[i].doc);
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_buf_ struct buf b = BUF_INIT;
@@ -429,6 +477,8 @@ int main(int argc, char **argv)
 		list_keys(&b);
 	else if (streq(what, "verbs"))
 		list_verbs(&b);
+	else if (streq(what, "params"))
+		list_params(&b);
 	if (b.failed || !b.len || write_all(STDOUT_FILENO, b.data, b.len) < 0) {
 		(void)fprintf(stderr, "gendoc: cannot print '%s'\n", what);
 		return 1;

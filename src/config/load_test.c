@@ -98,6 +98,27 @@ static void test_precedence(void **state)
 	fails("run.memory = 1\n", R_OUT_OF_RANGE, "/config.toml:1'", "range");
 }
 
+/* Names that another program has for the same. */
+static void test_other_names_of_variables(void **state)
+{
+	_cleanup_options_ struct options o, both;
+	_cleanup_err_ struct err e = ERR_INIT;
+
+	(void)state;
+	(void)setenv("AGENTBOX_AGENT_UID", "1234", 1);
+	(void)setenv("AGENTBOX_AGENT_RUNTIME", "runsc", 1);
+	assert_int_equal(load(&o, &e, NULL), 0);
+	assert_int_equal(o.agent_uid, 1234);
+	assert_int_equal(o.agent_gid, 64000);
+	assert_string_equal(o.runtime, "runsc");
+	(void)setenv("BAILEY_AGENT_UID", "1235", 1);
+	assert_int_equal(load(&both, &e, NULL), 0);
+	assert_int_equal(both.agent_uid, 1235);
+	(void)unsetenv("AGENTBOX_AGENT_UID");
+	(void)unsetenv("AGENTBOX_AGENT_RUNTIME");
+	(void)unsetenv("BAILEY_AGENT_UID");
+}
+
 static void test_types(void **state)
 {
 	_cleanup_options_ struct options o;
@@ -246,6 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_precedence, reset),
+		cmocka_unit_test_setup(test_other_names_of_variables, reset),
 		cmocka_unit_test_setup(test_types, reset),
 		cmocka_unit_test_setup(test_wrong_files, reset),
 		cmocka_unit_test_setup(test_escape_hatches, reset),

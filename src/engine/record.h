@@ -35,7 +35,7 @@ struct run_record {
 	struct spec_limits limits;
 	uint64_t disk_bytes, spool_max;
 	bool disk_watched; /* nothing bounds it, but the owner looks at it */
-	bool disk_loop; /* its layers lie in files of the layer store */
+	bool disk_loop;    /* its layers lie in files of the layer store */
 };
 
 void record_fill(struct run_record *r, const struct pack_request *q, const char *engine);

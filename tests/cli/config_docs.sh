@@ -113,6 +113,23 @@ check_reasons() {
 }
 check 'reasons in the page' check_reasons
 
+# The rows of docs/profiles.md are the table's, and it has no others.
+check_params() {
+	local page
+	page=$(dirname "$0")/../../docs/profiles.md
+	"$gendoc" params >"$work/params"
+	at_least "$work/params" 20 || return 1
+	sed -n '/^## Parameters/,/^## /s/^| `.*/&/p' "$page" | diff - "$work/params"
+}
+check 'parameters in docs/profiles.md' check_params
+check_params_page() {
+	local keys
+	mapfile -t keys < <(cut -d '`' -f 4 "$work/params" | sort -u | sed 's/^/.It Cm /')
+	"$gendoc" bailey-create >"$work/page"
+	all_in "$work/page" "${keys[@]}"
+}
+check 'parameters in the page' check_params_page
+
 syntax() { # SHELL ARG...
 	if command -v "$1" >/dev/null; then
 		check "$1 accepts its completion" "$@"
