@@ -190,6 +190,7 @@ int container_create(struct sandbox *sb, struct err *e)
 		.ctl = ctl,
 		.command = sb->command,
 		.runtime = sb->spec->runtime,
+		.cpus = (uint32_t)g->info.cpus,
 		.podman = g->info.podman };
 	int r = container_ctl(sb, &dir, e);
 

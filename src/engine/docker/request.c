@@ -159,7 +159,20 @@ static json_t *mounts(const struct sandbox_spec *s, const struct request_facts *
 	return a;
 }
 
-static void put_limits(json_t *o, const struct sandbox_spec *s)
+/* NanoCpus above the number of the host's are refused by the daemon; as a share of time the same limit is taken. */
+static void put_cpus(json_t *o, uint32_t millis, uint32_t host)
+{
+	const bool fits = !host || millis <= (uint64_t)host * 1000u;
+
+	if (fits) {
+		put(o, "NanoCpus", number((uint64_t)millis * 1000000u));
+		return;
+	}
+	put(o, "CpuPeriod", number(100000));
+	put(o, "CpuQuota", number((uint64_t)millis * 100u));
+}
+
+static void put_limits(json_t *o, const struct sandbox_spec *s, uint32_t cpus)
 {
 	const struct spec_limits *l = &s->limits;
 	const uint32_t own = is_root_made(s) ? REQUEST_OWN_PIDS : 0;
@@ -168,7 +181,7 @@ static void put_limits(json_t *o, const struct sandbox_spec *s)
 		put(o, "Memory", number(l->memory_bytes));
 		/* of memory and swap together: there is no swap */
 		put(o, "MemorySwap", number(l->memory_bytes));
-		put(o, "NanoCpus", number((uint64_t)l->cpu_millis * 1000000u));
+		put_cpus(o, l->cpu_millis, cpus);
 		put(o, "PidsLimit", number(l->pids + own));
 	}
 	if (s->nofile)
@@ -210,7 +223,7 @@ static json_t *host_config(const struct sandbox_spec *s, const struct request_fa
 	put(o, "RestartPolicy", json_pack("{ss}", "Name", "no"));
 	put(o, "Tmpfs", tmpfs(s, f));
 	put(o, "Mounts", mounts(s, f));
-	put_limits(o, s);
+	put_limits(o, s, f->cpus);
 	if (s->log_bytes)
 		put(o, "LogConfig", log_config(s));
 	if (f->runtime && *f->runtime)
@@ -264,8 +277,8 @@ struct compare {
 
 static int differs(struct compare *c, const json_t *asked, const json_t *got)
 {
-	static const char *const limits[] = { "Memory", "MemorySwap", "NanoCpus", "PidsLimit",
-		"Ulimits", "StorageOpt", "ShmSize", "Tmpfs" };
+	static const char *const limits[] = { "Memory", "MemorySwap", "NanoCpus", "CpuQuota",
+		"CpuPeriod", "PidsLimit", "Ulimits", "StorageOpt", "ShmSize", "Tmpfs" };
 	char *a = json_dumps(asked, JSON_ENCODE_ANY | JSON_COMPACT);
 	char *g = got ? json_dumps(got, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 	enum reason why = R_SETUP_FAILED;
@@ -301,13 +314,34 @@ static bool same_word(const json_t *a, const json_t *b)
 	return streq(x, y) || (rest && streq(x, rest));
 }
 
+/* A daemon leaves out what is false. */
+static bool same_parts(const json_t *a, const json_t *b)
+{
+	const json_t *value;
+	const char *key;
+
+	json_object_foreach((json_t *)(uintptr_t)a, key, value)
+	{
+		const json_t *other = json_object_get(b, key);
+
+		if (is_empty(value) ? !is_empty(other) : !json_equal(value, other))
+			return false;
+	}
+	return true;
+}
+
+static bool same_object(const json_t *a, const json_t *b)
+{
+	return json_is_object(a) && json_is_object(b) && same_parts(a, b) && same_parts(b, a);
+}
+
 static bool contains(const json_t *array, const json_t *word)
 {
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(
-		array, i, one) if (json_equal(one, word) || same_word(word, one)) return true;
+	json_array_foreach(array, i, one) if (json_equal(one, word) || same_word(word, one) ||
+		same_object(word, one)) return true;
 	return false;
 }
 

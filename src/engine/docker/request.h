@@ -22,6 +22,7 @@ struct request_facts {
 	const char *cow_volume;            /* name of the volume for the cow bind; NULL: none */
 	char *const *command;              /* shown as the container's command; NULL: none */
 	const char *runtime;               /* NULL or empty: the daemon's own choice */
+	uint32_t cpus;                     /* of the daemon's host; 0: not known */
 	bool podman;                       /* its tmpfs takes no ids */
 	bool storage_size;                 /* the daemon's store bounds a layer */
 };

@@ -424,6 +424,66 @@ static void what_differs_is_found(void **state)
 	}
 }
 
+/* Docker leaves "ReadOnly" out of a mount that is not. */
+static void a_writable_mount_is_found(void **state)
+{
+	struct check_request r = { .base = base(),
+		.tid = "t-1",
+		.command = "true",
+		.timeout_ms = 1000,
+		.worktree = a_directory(),
+		.venv = a_directory() };
+	struct pack_request p = { .command = NULL };
+	_cleanup_err_ struct err e = ERR_INIT;
+	_cleanup_json_ json_t *asked = NULL, *answer = NULL;
+	struct request_facts f = facts();
+	json_t *mounts;
+
+	(void)state;
+	assert_int_equal(profile_check(&p, &r, &e), 0);
+	asked = request_create(&p.spec, &f, &e);
+	answer = echo(asked);
+	assert_int_equal(json_object_set_new(
+				 json_object_get(answer, "HostConfig"), "CapAdd", json_pack("n")),
+		0);
+	mounts = json_object_get(json_object_get(answer, "HostConfig"), "Mounts");
+	assert_int_equal(json_object_del(json_array_get(mounts, 2), "ReadOnly"), 0);
+	if (request_compare(asked, answer, false, &e) < 0)
+		fail_msg("%s", e.message);
+	/* but not out of one that was to be read-only */
+	assert_int_equal(json_object_del(json_array_get(mounts, 3), "ReadOnly"), 0);
+	assert_int_equal(request_compare(asked, answer, false, &e), -1);
+	assert_int_equal(e.reason, R_SETUP_FAILED);
+	pack_done(&p);
+}
+
+static void more_cpus_than_there_are(void **state)
+{
+	struct run_request r = run_request();
+	_cleanup_err_ struct err e = ERR_INIT;
+	_cleanup_spec_ struct sandbox_spec s;
+	_cleanup_free_ char **env = NULL;
+	struct request_facts f = facts();
+
+	(void)state;
+	spec_init(&s);
+	assert_int_equal(profile_create(&s, &r, &env, &e), 0);
+	s.limits.cpu_millis = 2000;
+	f.cpus = 2;
+	for (int i = 0; i < 2; i++) {
+		_cleanup_json_ json_t *asked = request_create(&s, &f, &e);
+		const json_t *host = json_object_get(asked, "HostConfig");
+
+		assert_int_equal(
+			json_integer_value(json_object_get(host, "NanoCpus")), i ? 0 : 2000000000);
+		assert_int_equal(
+			json_integer_value(json_object_get(host, "CpuQuota")), i ? 200100 : 0);
+		assert_int_equal(
+			json_integer_value(json_object_get(host, "CpuPeriod")), i ? 100000 : 0);
+		s.limits.cpu_millis = 2001;
+	}
+}
+
 static void checks(void **state)
 {
 	struct run_request r = run_request();
@@ -460,6 +520,8 @@ int main(void)
 		cmocka_unit_test(script),
 		cmocka_unit_test(without_a_source),
 		cmocka_unit_test(what_differs_is_found),
+		cmocka_unit_test(a_writable_mount_is_found),
+		cmocka_unit_test(more_cpus_than_there_are),
 		cmocka_unit_test(checks),
 	};
 
