@@ -20,9 +20,9 @@ cat >"$T/venv/bin/claude" <<'END'
 #!/bin/bash
 exec 3<>/dev/tcp/127.0.0.1/4000 && echo hello >&3 && read -r answer <&3
 printf '%s\n' "$answer" "$*" "$(id -u):$(id -g)" "$(pwd)" "$(cat file)"
-printf '%s\n' "$(stat -c '%a %u' /tmp)" "$(stat -c '%a %u' /home/agent)" "$(ulimit -Hn) $(ulimit -n)"
-printf '%s\n' "$(ls -d /run/gw/llm.sock)" "$(ls /sys/class/net 2>/dev/null || sed -n '3,$s/ *\([^:]*\):.*/\1/p' /proc/net/dev)"
-awk '/^CapEff|^CapBnd|^NoNewPrivs/ { print $2 }' /proc/self/status
+printf '%s\n' "$(find /tmp -maxdepth 0 -printf '%m %U')" "$(find /home/agent -maxdepth 0 -printf '%m %U')"
+printf '%s\n' "$(ulimit -Hn) $(ulimit -n)" "$(test -S /run/gw/llm.sock && echo socket)" "$(ls /sys/class/net 2>/dev/null || sed -n '3,$s/ *\([^:]*\):.*/\1/p' /proc/net/dev)"
+awk '/^CapEff|^CapBnd/ { print $2 }' /proc/self/status
 touch made /tmp/x /home/agent/x
 touch /x /opt/venv/x 2>/dev/null && echo 'the root is writable'
 env | sort
@@ -53,11 +53,15 @@ if [ "$who" = root ]; then
 else
 	is '/tmp' '1777 64000' "$(line 6)"
 fi
-is 'its home' '700 64000' "$(line 7)"
+if [ "$engine" = podman ]; then
+	is 'its home: no owner can be given there' '1777 0' "$(line 7)"
+else
+	is 'its home' '700 64000' "$(line 7)"
+fi
 is 'open files' '4096 4096' "$(line 8)"
-is 'the socket' /run/gw/llm.sock "$(line 9)"
+is 'the socket' socket "$(line 9)"
 is 'no network' lo "$(line 10)"
-is 'no capability' '0000000000000000 0000000000000000 1' "$(sed -n '11,13p' "$T/log" | tr '\n' ' ' | sed 's/ $//')"
+is 'no capability' '0000000000000000 0000000000000000' "$(sed -n '11,12p' "$T/log" | tr '\n' ' ' | sed 's/ $//')"
 holds 'the root and the environment are read-only' eval '! grep -q "root is writable" "$T/log"'
 holds 'what it wrote is in the worktree' [ -f "$tree/made" ]
 is 'and belongs to whom the worktree belongs' "$(stat -c %u:%g "$tree")" "$(stat -c %u:%g "$tree/made")"

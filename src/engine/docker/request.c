@@ -172,7 +172,23 @@ static void put_cpus(json_t *o, uint32_t millis, uint32_t host)
 	put(o, "CpuQuota", number((uint64_t)millis * 100u));
 }
 
-static void put_limits(json_t *o, const struct sandbox_spec *s, uint32_t cpus)
+/* Podman raises the limit on processes of a user as high as it may where another limit is named, which root without
+ * CAP_SYS_RESOURCE can't follow.  The cgroup's is what bounds a sandbox: this is for all of a user's together. */
+enum { PODMAN_PROCESSES = 16384 };
+
+static json_t *ulimits(uint32_t files, bool podman)
+{
+	json_t *a =
+		json_pack("[{ss si si}]", "Name", "nofile", "Soft", (int)files, "Hard", (int)files);
+
+	if (podman)
+		(void)json_array_append_new(a,
+			json_pack("{ss si si}", "Name", "nproc", "Soft", PODMAN_PROCESSES, "Hard",
+				PODMAN_PROCESSES));
+	return a;
+}
+
+static void put_limits(json_t *o, const struct sandbox_spec *s, const struct request_facts *f)
 {
 	const struct spec_limits *l = &s->limits;
 	const uint32_t own = is_root_made(s) ? REQUEST_OWN_PIDS : 0;
@@ -181,13 +197,11 @@ static void put_limits(json_t *o, const struct sandbox_spec *s, uint32_t cpus)
 		put(o, "Memory", number(l->memory_bytes));
 		/* of memory and swap together: there is no swap */
 		put(o, "MemorySwap", number(l->memory_bytes));
-		put_cpus(o, l->cpu_millis, cpus);
+		put_cpus(o, l->cpu_millis, f->cpus);
 		put(o, "PidsLimit", number(l->pids + own));
 	}
 	if (s->nofile)
-		put(o, "Ulimits",
-			json_pack("[{ss si si}]", "Name", "nofile", "Soft", (int)s->nofile, "Hard",
-				(int)s->nofile));
+		put(o, "Ulimits", ulimits(s->nofile, f->podman));
 }
 
 static json_t *log_config(const struct sandbox_spec *s)
@@ -223,7 +237,7 @@ static json_t *host_config(const struct sandbox_spec *s, const struct request_fa
 	put(o, "RestartPolicy", json_pack("{ss}", "Name", "no"));
 	put(o, "Tmpfs", tmpfs(s, f));
 	put(o, "Mounts", mounts(s, f));
-	put_limits(o, s, f->cpus);
+	put_limits(o, s, f);
 	if (s->log_bytes)
 		put(o, "LogConfig", log_config(s));
 	if (f->runtime && *f->runtime)

@@ -484,6 +484,34 @@ static void more_cpus_than_there_are(void **state)
 	}
 }
 
+static void podman_is_told_of_processes(void **state)
+{
+	struct check_request r = { .base = base(),
+		.tid = "t-1",
+		.command = "true",
+		.timeout_ms = 1000,
+		.worktree = a_directory(),
+		.venv = -1 };
+	struct pack_request p = { .command = NULL };
+	_cleanup_err_ struct err e = ERR_INIT;
+	struct request_facts f = facts();
+
+	(void)state;
+	assert_int_equal(profile_check(&p, &r, &e), 0);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_json_ json_t *asked = request_create(&p.spec, &f, &e);
+		const json_t *limits =
+			json_object_get(json_object_get(asked, "HostConfig"), "Ulimits");
+		const json_t *second = json_array_get(limits, 1);
+
+		assert_int_equal(json_array_size(limits), i + 1);
+		assert_int_equal(
+			json_integer_value(json_object_get(second, "Hard")), i ? 16384 : 0);
+		f.podman = true;
+	}
+	pack_done(&p);
+}
+
 static void checks(void **state)
 {
 	struct run_request r = run_request();
@@ -522,6 +550,7 @@ int main(void)
 		cmocka_unit_test(what_differs_is_found),
 		cmocka_unit_test(a_writable_mount_is_found),
 		cmocka_unit_test(more_cpus_than_there_are),
+		cmocka_unit_test(podman_is_told_of_processes),
 		cmocka_unit_test(checks),
 	};
 
