@@ -127,7 +127,7 @@ static int find_place(struct writer *w, struct err *e)
 	const int r = read_last(w->fd, w->size, AUDIT_NAME, &w->last, &w->torn, e);
 	struct audit_files files = { .n = 0 };
 	_cleanup_close_ int fd = -1;
-	uint64_t torn;
+	uint64_t torn = 0;
 	struct stat st;
 
 	if (r != 0)
@@ -203,6 +203,16 @@ static int end(struct writer *w, struct err *e)
 static const char *const severities[] = { "info", "warning" };
 enum severity { INFO, WARNING };
 
+/* Of a text, cut at AUDIT_TEXT. */
+static size_t text_length(const char *text)
+{
+	size_t n = 0;
+
+	while (n < AUDIT_TEXT && text[n])
+		n++;
+	return n;
+}
+
 static void line_begin(const struct writer *w, struct json *j, struct buf *line,
 	enum severity severity, const char *event, const char *agent)
 {
@@ -213,7 +223,7 @@ static void line_begin(const struct writer *w, struct json *j, struct buf *line,
 	json_string(j, "severity", severities[severity]);
 	json_string(j, "event", event);
 	if (agent)
-		json_bytes(j, "agent_id", agent, strnlen(agent, AUDIT_TEXT));
+		json_bytes(j, "agent_id", agent, text_length(agent));
 	json_object_begin(j, "details");
 }
 
@@ -234,7 +244,7 @@ static void line_end(struct writer *w, struct json *j, struct buf *line)
 static void put_TEXT(struct json *j, const char *name, const char *value)
 {
 	if (value)
-		json_bytes(j, name, value, strnlen(value, AUDIT_TEXT));
+		json_bytes(j, name, value, text_length(value));
 }
 
 static void put_NUMBER(struct json *j, const char *name, uint64_t value)
