@@ -50,6 +50,8 @@ static void set_mode(const char *path, uint32_t mode, uint64_t uid, uint64_t gid
 	(void)sys2(SYS_chmod, path, mode);
 	(void)sys1(SYS_setfsuid, sys0(SYS_geteuid));
 	(void)sys1(SYS_setfsgid, sys0(SYS_getegid));
+	/* the kernel forgets it with each change of ids */
+	guest_arm_parent_death();
 }
 
 static int check_tmpfs(struct line *l)
