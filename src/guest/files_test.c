@@ -494,7 +494,8 @@ static void other_programs_read_our_archives_and_we_theirs(void **state)
 	fd = open(play_path(&p, "ours.tar"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	assert_int_equal(write_all(fd, s->data[0].data, s->data[0].len), 0);
 	(void)close_fd(fd);
-	play_host(&p, "mkdir out; tar xf ours.tar -C out; diff -r s out; test out/a -ef out/d/hard");
+	play_host(
+		&p, "mkdir out; tar xf ours.tar -C out; diff -r s out; test out/a -ef out/d/hard");
 	/* a file, and a link to one; whole seconds need no header in front */
 	play_host(&p, "touch -h -d @1000000000 s/a s/l");
 	s = ASK(tar_out, AT("s/l"), .flags = WIRE_FILE_FOLLOW);

@@ -31,7 +31,7 @@ static struct request_facts facts(void)
 	struct request_facts f = { .home_hash = "0badcafe",
 		.image = "test/image:1",
 		.guest = "/opt/bailey/bailey-guest",
-		.ctl = "/home/u/.bailey/sandbox/runs/" ID "/ctl" };
+		.ctl = "/srv/u/.bailey/sandbox/runs/" ID "/ctl" };
 
 	for (unsigned i = 0; i < SPEC_MAX_BINDS; i++)
 		f.binds[i] = i == 0 ? "/srv/first" : i == 1 ? "/srv/second" : "/srv/third";
