@@ -148,8 +148,8 @@ static void much_passes_over_many_connections(void **state)
 	play_hang_up(&p);
 	while (!is_done(s)) {
 		if (p.fd < 0) {
-			p.next_read = any(3) ? (int64_t)any(2 << 20) + 1 : -1;
-			p.next_send = p.next_read < 0 || any(2) ? (int64_t)any(2 << 20) + 1 : -1;
+			p.next_read = any(3) ? (int64_t)any(1 << 20) + 1 : -1;
+			p.next_send = p.next_read < 0 || any(2) ? (int64_t)any(1 << 20) + 1 : -1;
 			play_connect(&p, 0);
 			connections++;
 			if (p.fd >= 0)
