@@ -41,9 +41,9 @@ static struct {
 static bool digit(char c, uint64_t *ret)
 {
 	if (c >= '0' && c <= '9')
-		*ret = (uint64_t)(c - '0');
+		*ret = (unsigned char)(c - '0');
 	else if (c >= 'a' && c <= 'f')
-		*ret = (uint64_t)(c - 'a' + 10);
+		*ret = (unsigned char)(c - 'a' + 10);
 	else
 		return false;
 	return true;

@@ -107,8 +107,7 @@ static void wait_for_exec(struct command *c)
 
 	while ((tid = __atomic_load_n(&c->start.tid, __ATOMIC_ACQUIRE)) != 0)
 		if (sys4(SYS_futex, &c->start.tid, FUTEX_WAIT, tid, &slow) == -ETIMEDOUT &&
-			__atomic_load_n(&c->start.go, __ATOMIC_ACQUIRE) &&
-			has_executed((int)c->pid))
+			__atomic_load_n(&c->start.go, __ATOMIC_ACQUIRE) && has_executed(c->pid))
 			__atomic_store_n(&c->start.tid, 0, __ATOMIC_RELEASE);
 }
 

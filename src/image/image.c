@@ -93,7 +93,10 @@ static void exchange(const char *from, char a, char b, char ret[static IMAGE_MAX
 	if (n >= IMAGE_MAX_NAME)
 		n = 0;
 	for (size_t i = 0; i < n; i++)
-		ret[i] = from[i] == a ? b : from[i];
+		if (from[i] == a)
+			ret[i] = b;
+		else
+			ret[i] = from[i];
 	ret[n] = '\0';
 }
 

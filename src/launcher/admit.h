@@ -31,8 +31,8 @@ struct admit {
 int admit_open(const struct admit *a, int *ret_fd, struct err *e);
 
 /* The same for what somebody else has opened, with his rights; path is only told in messages.  *ret_fd is O_PATH, new and the
- * caller's; fd stays its owner's. */
-int admit_fd(const struct admit *a, int fd, int *ret_fd, struct err *e);
+ * caller's; given stays its owner's. */
+int admit_fd(const struct admit *a, int given, int *ret_fd, struct err *e);
 
 /* Reads the host's bound sockets from here from now on: /proc/net/unix, opened before the network namespace was left.  Stays
  * the caller's. */

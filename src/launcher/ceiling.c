@@ -46,16 +46,16 @@ static const struct {
 
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
-static uint64_t *member(struct ceiling *c, size_t i)
+static void set_member(struct ceiling *c, size_t i, uint64_t value)
 {
-	return (uint64_t *)(void *)((char *)c + keys[i].offset);
+	memcpy((char *)c + keys[i].offset, &value, sizeof value);
 }
 
 void ceiling_init(struct ceiling *c)
 {
 	*c = (struct ceiling){ .profiles = UINT32_MAX };
 	for (size_t i = 0; i < N_KEYS; i++)
-		*member(c, i) = keys[i].value;
+		set_member(c, i, keys[i].value);
 }
 
 /* --- the file --- */
@@ -95,6 +95,7 @@ static int take_engines(struct ceiling *c, char *names, struct err *e)
 
 static int take_key(struct ceiling *c, const char *key, char *value, uint64_t *seen, struct err *e)
 {
+	uint64_t number;
 	size_t i = 0;
 
 	while (i < N_KEYS && !streq(keys[i].key, key))
@@ -113,8 +114,10 @@ static int take_key(struct ceiling *c, const char *key, char *value, uint64_t *s
 		return take_profiles(c, value, e);
 	if (i > N_KEYS)
 		return take_engines(c, value, e);
-	if (keys[i].parse(value, keys[i].lo, keys[i].hi, key, member(c, i), e) == 0)
+	if (keys[i].parse(value, keys[i].lo, keys[i].hi, key, &number, e) == 0) {
+		set_member(c, i, number);
 		return 0;
+	}
 	e->reason = R_CONFIG_INVALID;
 	return -1;
 }

@@ -289,6 +289,7 @@ static int collect(struct given *g, const struct profile_param *params, unsigned
 	return check_all_there(g, e);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): two lists, and what they mean */
 int profile_from_params(struct profile_request *ret, const char *profile,
 	const struct profile_param *params, unsigned n, struct profile_fd *fds, unsigned n_fds,
 	const struct profile_operator *o, struct err *e)

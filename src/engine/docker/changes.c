@@ -54,7 +54,7 @@ static void number(uint8_t *p, uint64_t v, unsigned bytes)
 static int put_record(const struct work *w, char kind, uint32_t mode, uint64_t size,
 	const char *path, struct err *e)
 {
-	uint8_t out[RECORD_HEAD + ARCHIVE_MAX_NAME];
+	uint8_t out[RECORD_HEAD];
 	const size_t n = strlen(path);
 
 	if (n > ARCHIVE_MAX_NAME)
@@ -63,8 +63,9 @@ static int put_record(const struct work *w, char kind, uint32_t mode, uint64_t s
 	out[2] = (uint8_t)kind;
 	number(out + 3, mode, 4);
 	number(out + 7, size, 8);
-	memcpy(out + RECORD_HEAD, path, n);
-	return put(w, out, RECORD_HEAD + n, e);
+	if (put(w, out, RECORD_HEAD, e) < 0)
+		return -1;
+	return put(w, path, n, e);
 }
 
 static int put_entry(const struct work *w, const struct archive_entry *entry, struct err *e)

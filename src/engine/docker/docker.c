@@ -264,14 +264,16 @@ static void keep_sandbox(const struct sandbox *sb, struct buf *out)
 static void take_token(struct sandbox *sb)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s/ctl/token", sb->engine->runs, sb->id);
-	char text[40];
-	unsigned long long hi, lo;
+	char text[40], hi[17];
 
-	if (read_file_at(AT_FDCWD, path, text, sizeof text) > 0 &&
-		sscanf(text, "%16llx%16llx", &hi, &lo) == 2) {
-		sb->hi = hi;
-		sb->lo = lo;
-	}
+	/* 32 digits, as dial.c writes them */
+	if (read_file_at(AT_FDCWD, path, text, sizeof text) < 32 ||
+		strspn(text, "0123456789abcdef") != 32)
+		return;
+	FMT(hi, "%.16s", text);
+	text[32] = '\0';
+	sb->hi = strtoull(hi, NULL, 16);
+	sb->lo = strtoull(text + 16, NULL, 16);
 }
 
 /* A guest that is frozen can't dial: whoever lets it go waits for it. */

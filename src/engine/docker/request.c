@@ -334,6 +334,7 @@ static bool same_parts(const json_t *a, const json_t *b)
 	const json_t *value;
 	const char *key;
 
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): jansson's macro takes no const */
 	json_object_foreach((json_t *)(uintptr_t)a, key, value)
 	{
 		const json_t *other = json_object_get(b, key);
@@ -384,6 +385,7 @@ static int compare_array(struct compare *c, const char *key, const json_t *asked
 	return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the request */
 static int compare_object(struct compare *c, const json_t *asked, const json_t *got)
 {
 	const size_t n = strlen(c->path);
@@ -392,6 +394,7 @@ static int compare_object(struct compare *c, const json_t *asked, const json_t *
 
 	if (!json_is_object(got))
 		return differs(c, asked, got);
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): jansson's macro takes no const */
 	json_object_foreach((json_t *)(uintptr_t)asked, key, value)
 	{
 		str_format(c->path + n, sizeof c->path - n, "%s%s", n ? "." : "", key);
