@@ -31,7 +31,7 @@ make_libexec() {
 	local f
 	mkdir "$work/libexec"
 	for f in "$(dirname "$BAILEY")"/../libexec/bailey/*; do
-		cp "$f" "$work/libexec/"
+		[ ! -f "$f" ] || cp "$f" "$work/libexec/"
 	done
 	cp "$guest" "$work/libexec/bailey-guest"
 	chmod 755 "$work" "$work/libexec"

@@ -223,13 +223,14 @@ static void turn(struct launcher *l)
 		log_event(LOG_ERROR, "launcher.spawner_lost", NULL);
 		_exit(1);
 	}
+	/* first: what a client asks for may end what was there */
+	table_turn(l);
 	/* from the last on, since one that goes is replaced by the last */
 	for (unsigned i = had; i-- > 0;)
 		if (p[i + 2].revents && !client_ready(l, &clients[i]))
 			drop(i);
 	if (p[0].revents)
 		accept_one(l);
-	table_turn(l);
 }
 
 _Noreturn void serve_run(struct launcher *l)

@@ -224,12 +224,21 @@ void table_load(struct launcher *l)
 	sweep_all(l);
 }
 
+/* One that was made a moment ago is looked for before its caller can ask for its end: it must not count when it is gone. */
+static bool has_unseen(const struct launcher *l)
+{
+	for (unsigned i = 0; i < l->n_known; i++)
+		if (!l->known[i].seen)
+			return true;
+	return false;
+}
+
 void table_turn(struct launcher *l)
 {
 	const uint64_t now = boottime_ms();
 	unsigned kept = 0;
 
-	if (now < l->looked_at + LOOK_MS + l->n_known)
+	if (now < l->looked_at + LOOK_MS + l->n_known && !has_unseen(l))
 		return;
 	l->looked_at = now;
 	for (unsigned i = 0; i < l->n_known; i++)
