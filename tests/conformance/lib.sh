@@ -43,15 +43,15 @@ detach() { # COMMAND...
 	exit 1
 }
 
-# Runs the program beside what follows, for at most 25 s; what it leaves is in $T/NAME.out,
-# NAME.err and NAME.rc.  Its pid is in $bg.
+# Runs the program beside what follows, for at most 25 s (BAILEY_TEST_SLOW times that); what it
+# leaves is in $T/NAME.out, NAME.err and NAME.rc.  Its pid is in $bg.
 beside() { # NAME WORD...
 	local name=$T/$1
 	shift
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	sh -c 'name=$1; shift; rc=0
-		timeout -s KILL 25 "$@" >"$name.out" 2>"$name.err" </dev/null || rc=$?
-		echo "$rc" >"$name.rc"' sh "$name" "$BAILEY" "$@" &
+	sh -c 'name=$1 seconds=$2; shift 2; rc=0
+		timeout -s KILL "$seconds" "$@" >"$name.out" 2>"$name.err" </dev/null || rc=$?
+		echo "$rc" >"$name.rc"' sh "$name" "$((25 * ${BAILEY_TEST_SLOW:-1}))" "$BAILEY" "$@" &
 	bg=$!
 	started+=("$bg")
 }

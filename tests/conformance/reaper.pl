@@ -3,12 +3,15 @@
 # by it, however it detaches itself, becomes our child when its parent ends).  When the command has
 # ended there is time for what is ending; then each process that is still there is a "not ok" line
 # and is killed.  Over SECONDS everything is killed.  Ends with the command's status.
+# BAILEY_TEST_SLOW (a number, else 1) multiplies both times, for a machine that is that much slower.
 use strict;
 use warnings;
 use POSIX ':sys_wait_h';
 
 my ($name, $seconds, @command) = @ARGV;
-my $patience = 10;
+my $slow = $ENV{BAILEY_TEST_SLOW} || 1;
+my $patience = 10 * $slow;
+$seconds *= $slow;
 syscall(157, 36, 1, 0, 0, 0) == 0 or die "prctl: $!"; # PR_SET_CHILD_SUBREAPER
 my $status;
 my $main = fork // die "fork: $!";

@@ -84,8 +84,8 @@ left() {
 	[ ! -s "$T/err" ] || echo "stderr: $(head -c 900 "$T/err" | tr '\0' '@')"
 }
 
-# Runs a command to its end, at most $limit seconds (a function: without a limit); sets rc and
-# leaves $T/out and $T/err.
+# Runs a command to its end, at most $limit seconds (BAILEY_TEST_SLOW times that; a function: without
+# a limit); sets rc and leaves $T/out and $T/err.
 try() { # COMMAND...
 	rc=0
 	if declare -F "$1" >/dev/null; then
@@ -94,8 +94,8 @@ try() { # COMMAND...
 	fi
 	# timeout's own words (a host that has no timer left) stay out of the command's
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	timeout -s KILL "${limit:-60}" sh -c 'exec "$@" 2>"$0"' "$T/err" "$@" \
-		>"$T/out" 2>/dev/null </dev/null || rc=$?
+	timeout -s KILL "$((${limit:-60} * ${BAILEY_TEST_SLOW:-1}))" \
+		sh -c 'exec "$@" 2>"$0"' "$T/err" "$@" >"$T/out" 2>/dev/null </dev/null || rc=$?
 }
 
 bailey() { # WORD...

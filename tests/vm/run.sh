@@ -32,6 +32,15 @@ suites() {
 		limits-user      tester  120 none                                       limits
 		escape           root    400 none                                       escape
 		escape-user      tester  400 none                                       escape
+		apparmor         root    60  none                                       apparmor
+		unit             tester  120 none                                       unit
+		conformance      root    700 none                                       conformance
+		conformance-user tester  700 none                                       conformance
+		disk             root    400 none                                       disk
+		hostile-guest    root    600 none                                       hostile
+		launcher         root    240 none                                       launcher
+		leak             root    120 none                                       leak
+		leak-user        tester  120 none                                       leak
 		userns-clone     tester  60  sysctl:kernel.unprivileged_userns_clone    userns kernel.unprivileged_userns_clone
 		userns-max       tester  60  sysctl:user.max_user_namespaces            userns user.max_user_namespaces
 		userns-max-root  root    60  sysctl:user.max_user_namespaces            userns user.max_user_namespaces
@@ -153,26 +162,27 @@ boot() {
 	done
 }
 
-find_probe() {
-	local p
+# The directory below which a build has the programs of the suites.
+find_programs() {
+	local d
 
-	for p in "$build"/release/tests/escape/escape-probe "$build"/*/tests/escape/escape-probe; do
-		[ ! -x "$p" ] || { echo "$p"; return; }
+	for d in "$build"/release "$build" "$build"/*; do
+		[ ! -x "$d/tests/escape/escape-probe" ] || { echo "$d"; return; }
 	done
 }
 
-# The suites find the probe where a build would have it; a swap file makes 'swap 0' mean something.
+# The suites find their programs where a build would have them; a swap file makes 'swap 0' mean something.
 copy_in() {
-	local probe
+	local programs
 
 	[ -x "$stage/bin/bailey" ] || die "no '$stage/bin/bailey'; run './dev build' first"
 	tar -C "$stage" --owner=0 --group=0 -cf - . | guest_ssh root 'mkdir /opt/bailey && tar -C /opt/bailey -xf -'
-	tar -C "$top" --owner=0 --group=0 -cf - tests | guest_ssh root 'mkdir /opt/src && tar -C /opt/src -xf -'
-	probe=$(find_probe)
-	if [ -n "$probe" ]; then
-		tar -C "${probe%/*}" --owner=0 --group=0 -cf - escape-probe |
-			guest_ssh root 'mkdir -p /opt/src/build/tests/escape && tar -C /opt/src/build/tests/escape -xf -'
-	fi
+	tar -C "$top" --owner=0 --group=0 -cf - tests tools/delegate.sh src/base/reasons.def docs/doctor.md |
+		guest_ssh root 'mkdir /opt/src && tar -C /opt/src -xf -'
+	programs=$(find_programs)
+	[ -n "$programs" ] || die "no programs of the suites below '$build'; run './dev build' first"
+	tar -C "$programs" --owner=0 --group=0 -cf - tests/escape/escape-probe tests/hostile-guest/hostile-{guest,client} |
+		guest_ssh root 'mkdir /opt/src/build && tar -C /opt/src/build -xf -'
 	guest_ssh root 'chmod 755 /opt /opt/src /opt/bailey; date -s "@'"$(date +%s)"'" >/dev/null
 		fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap'
 }

@@ -22,6 +22,88 @@ suite_escape() {
 	exec "$here/../escape/run.sh" --bailey "$bailey"
 }
 
+# What the suites below need of this machine: where things are, and that an emulated CPU is ten times slower.
+slow() {
+	export BAILEY=$bailey BAILEY_BUILD=/opt/src/build BAILEY_TEST_SLOW=3 BAILEY_TEST_CLIENTS=20
+	cd
+}
+
+# Left out: what is about speed and size alone, is the same on every kernel and takes minutes here; and the
+# behaviours that need a compiler.
+suite_conformance() {
+	local names
+
+	slow
+	mapfile -t names < <(cd "$here/../conformance" && printf '%s\n' *.sh | sed -E 's/\.sh$//
+		/^(run|lib|one|changes-bounded|many-files|killed-at-each-step|three-ways)$/d')
+	exec "$here/../conformance/run.sh" --jobs 2 "${names[@]}"
+}
+
+# One behaviour for each thing that a layer in a file does otherwise than one in memory.
+suite_disk() {
+	slow
+	exec "$here/../disk/run.sh" create stop-start disk-full diff fork-running fork-stopped fork-chain snapshot owner-killed
+}
+
+suite_hostile() {
+	slow
+	exec "$here/../hostile-guest/run.sh" --jobs 2
+}
+
+suite_launcher() {
+	slow
+	exec "$here/../launcher/run.sh"
+}
+
+suite_leak() {
+	slow
+	exec "$here/../leak/living.sh" 60
+}
+
+# Debian has AppArmor on: sandboxes work beneath it (the other suites), unconfined by any profile; and the profile that
+# doctor.md gives for other hosts can be read by a parser that knows its rules.
+suite_apparmor() {
+	local new=/opt/newer
+
+	check enabled grep -qx Y /sys/module/apparmor/parameters/enabled
+	bailey_run run -- cat /proc/self/attr/apparmor/current
+	check unconfined is "$(cat "$scratch/out")" unconfined
+	sed -n '/^  ```$/,/^  ```$/{/```/d;p}' "$here/../../docs/doctor.md" >"$new/profile"
+	check profile-found grep -q '^ *profile bailey ' "$new/profile"
+	check profile-parses chroot "$new" /usr/sbin/apparmor_parser -Q -K /profile
+	sed -i 's/userns,/usernz,/' "$new/profile"
+	check parser-refuses-another not chroot "$new" /usr/sbin/apparmor_parser -Q -K /profile
+	finish
+}
+
+not() {
+	! "$@"
+}
+
+# The first commands in a home race for the unit of the user's manager: each gets its cgroup, and below that unit.
+suite_unit() {
+	local i k n pids dirs app
+
+	app=/sys/fs/cgroup/user.slice/user-$(id -u).slice/user@$(id -u).service/app.slice
+	for i in 1 2 3 4 5 6; do
+		export BAILEY_HOME=$scratch/home-$i
+		mkdir "$BAILEY_HOME"
+		pids=() n=0
+		for k in 1 2 3; do
+			"$bailey" create --name "s$k" >"$scratch/out" 2>>"$scratch/err" </dev/null &
+			pids+=("$!")
+		done
+		for k in "${pids[@]}"; do
+			wait "$k" || n=$((n + 1))
+		done
+		check "first-commands-$i" is "$n" 0
+		dirs=$(find "$app" -mindepth 1 -maxdepth 1 -type d -name 'bailey-*' ! -name '*.service')
+		check "below-the-unit-$i" is "$dirs" ''
+		bailey_run rm --force s1 s2 s3
+	done
+	finish
+}
+
 # A login without lingering has a user manager as long as it lasts; Bailey asks it for a scope.
 suite_session() {
 	check cgroup-is-roots test ! -w "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cgroup.procs"

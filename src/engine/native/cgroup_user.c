@@ -18,7 +18,9 @@
 #include "base/str.h"
 #include "engine/native/native.h"
 
-enum { TOOL_DEADLINE_MS = 10000, MOVE_TRIES = 400, MOVE_PAUSE_US = 5000 };
+enum { TOOL_DEADLINE_MS = 10000, JOIN_TRIES = 5, MOVE_TRIES = 400, MOVE_PAUSE_US = 5000 };
+
+#define LEAF "/owners"
 
 /* Runs a tool quietly; its exit status, or -1. */
 static int run_tool(char *const argv[])
@@ -87,7 +89,7 @@ static int move_to_leaf(const char *path, struct err *e)
 {
 	char leaf[CGROUP_PATH + 32], file[CGROUP_PATH + 64], pid[16];
 
-	FMT(leaf, "%s/owners", path);
+	FMT(leaf, "%s" LEAF, path);
 	if (mkdir(leaf, 0755) < 0 && errno != EEXIST)
 		return err_set(e, R_LIMITS_UNENFORCED, errno, "create cgroup '%s'", leaf);
 	if (write_file_at(AT_FDCWD, FMT(file, "%s/cgroup.procs", leaf), FMT(pid, "%d", getpid())) <
@@ -105,12 +107,35 @@ static int no_systemd(const char *what, struct err *e)
 		"delegate a cgroup subtree and name it in cgroup.parent, or accept the risk with --unlimited.");
 }
 
-/* Once the unit hands on controllers only its leaf takes processes; before that, or after systemd pruned it, there is no leaf. */
-static int join_unit(char *unit)
+/* Once the unit hands on controllers only its leaf takes processes; before that, or after systemd pruned it, there is no
+ * leaf.  Another process may make the leaf between the two attempts, so that both fail: then the next round works. */
+static int join_unit(char *unit, int tries)
 {
-	char leaf[] = "/owners", top[] = "";
+	char leaf[] = LEAF, top[] = "";
 
-	return attach_self(unit, leaf) == 0 || attach_self(unit, top) == 0 ? 0 : -1;
+	for (int i = 0; i < tries; i++)
+		if (attach_self(unit, leaf) == 0 || attach_self(unit, top) == 0)
+			return 0;
+	return -1;
+}
+
+/* Waits until systemd has moved this process; then it is in the unit's leaf, and path is the unit's directory. */
+static int enter_unit(const char *unit, char *path, size_t cap, struct err *e)
+{
+	char *end;
+
+	for (int i = 0; !inside_unit(unit, path, cap); i++) {
+		if (i == MOVE_TRIES)
+			return no_systemd(
+				"get a delegated cgroup from the user's systemd: it did not move this process",
+				e);
+		(void)usleep(MOVE_PAUSE_US);
+	}
+	end = strrchr(path, '/');
+	if (strcmp(end, LEAF) != 0)
+		return move_to_leaf(path, e);
+	*end = '\0';
+	return 0;
 }
 
 int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struct err *e)
@@ -118,27 +143,19 @@ int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struc
 	char unit[64], path[CGROUP_PATH] = "";
 
 	FMT(unit, "bailey-%s.service", home_hash);
-	if (join_unit(unit) < 0) {
+	if (join_unit(unit, 1) < 0) {
 		(void)make_unit(unit); /* failing because another command was quicker is fine */
-		if (join_unit(unit) < 0)
+		if (join_unit(unit, JOIN_TRIES) < 0)
 			return no_systemd(
 				"get a delegated cgroup from the user's systemd: no user manager answers",
 				e);
 	}
-	for (int i = 0; !inside_unit(unit, path, sizeof path); i++) {
-		if (i == MOVE_TRIES)
-			return no_systemd(
-				"get a delegated cgroup from the user's systemd: it did not move this process",
-				e);
-		(void)usleep(MOVE_PAUSE_US);
-	}
-	/* another command may be passing through the unit's own cgroup at this moment: controllers are then EBUSY */
+	if (enter_unit(unit, path, sizeof path, e) < 0)
+		return -1;
+	/* Another command may be passing through the unit's own cgroup at this moment: controllers are then EBUSY.  No other
+	 * directory will do: app.slice above hands them on too, but no later command would look there for what is left. */
 	for (int i = 0; i < MOVE_TRIES; i++) {
-		_cleanup_err_ struct err again = ERR_INIT;
-
-		if (!strstr(path, "/owners") && move_to_leaf(path, e) < 0)
-			return -1;
-		if (cgroup_v2_find(ret, NULL, false, &again) == 0)
+		if (cgroup_v2_take(ret, path) == 0)
 			return 0;
 		(void)usleep(MOVE_PAUSE_US);
 	}

@@ -73,10 +73,19 @@ static void take(struct cgroup_tree *ret, int fd, const char *path)
 	str_format(ret->path[0], CGROUP_PATH, "%s", path);
 }
 
+int cgroup_v2_take(struct cgroup_tree *ret, const char *path)
+{
+	int fd = try_dir(path);
+
+	if (fd < 0)
+		return -1;
+	take(ret, fd, path);
+	return 0;
+}
+
 int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struct err *e)
 {
 	char own[CGROUP_PATH], path[CGROUP_PATH + 64];
-	int fd;
 
 	if (find_own(own, sizeof own) < 0 ||
 		strlen(own) + (parent ? strlen(parent) : 0) + 32 > CGROUP_PATH)
@@ -88,18 +97,10 @@ int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struc
 		if (!end)
 			break;
 		*end = '\0';
-		if (parent) {
-			fd = try_dir(FMT(path, "%s%s/%s", V2_ROOT, own, parent));
-			if (fd >= 0) {
-				take(ret, fd, path);
-				return 0;
-			}
-		}
-		fd = try_dir(FMT(path, "%s%s", V2_ROOT, own));
-		if (fd >= 0) {
-			take(ret, fd, path);
+		if (parent && cgroup_v2_take(ret, FMT(path, "%s%s/%s", V2_ROOT, own, parent)) == 0)
 			return 0;
-		}
+		if (cgroup_v2_take(ret, FMT(path, "%s%s", V2_ROOT, own)) == 0)
+			return 0;
 		if (!*own)
 			break;
 	}

@@ -120,11 +120,13 @@ int cgroup_v1_limit(const struct cgroup *c, const struct cgroup_tree *t,
 	const struct cgroup_want *w, struct err *e);
 void cgroup_v1_read(const struct cgroup *c, const struct cgroup_tree *t, struct engine_facts *f);
 int cgroup_v2_find(struct cgroup_tree *ret, const char *parent, bool root, struct err *e);
+/* The parent is this directory: 0, or -1 when it can't be one (yet). */
+int cgroup_v2_take(struct cgroup_tree *ret, const char *path);
 int cgroup_v2_limit(const struct cgroup *c, const struct cgroup_want *w, struct err *e);
 void cgroup_v2_read(const struct cgroup *c, struct engine_facts *f);
 bool cgroup_v2_has_controllers(void);
 
-/* cgroup_user.c: has the user's systemd put this process into a delegated unit; then find as usual. */
+/* cgroup_user.c: has the user's systemd put this process into a delegated unit, whose directory becomes the parent. */
 int cgroup_v2_from_systemd(struct cgroup_tree *ret, const char *home_hash, struct err *e);
 
 /* Helpers shared by both versions. */
