@@ -148,8 +148,8 @@ struct bailey_create_options {
 	uint64_t memory;      /* bytes; 0: 2 GiB */
 	uint32_t cpu_millis; /* thousandths; 0: 1000 */
 	uint32_t pids;       /* 0: 256 */
-	uint64_t disk;       /* bytes of the writable layer; 0: 1 GiB */
-	uint64_t tmp_size;   /* bytes of /tmp; 0: 64 MiB */
+	uint64_t disk;       /* bytes of the writable layer; 0: 1 GiB, and in a tmpfs at most half of memory */
+	uint64_t tmp_size;   /* bytes of /tmp, also of /dev/shm; 0: 64 MiB, at most an eighth of memory */
 	uint64_t ttl_ms;     /* the sandbox is ended and removed after this time; 0: never */
 	uint64_t spool_max;  /* bytes of output kept of each command; 0: 16 MiB */
 	const char *const *

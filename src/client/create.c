@@ -243,6 +243,7 @@ static int create_sandbox(const struct bailey *b, const struct bailey_create_opt
 	given_image = o.image;
 	if (has_images(b))
 		o.image = NULL;
+	request_fit(&o, !has_images(b) && (!b->layers || streq(b->layers, "tmpfs")));
 	r = request_fill(&request, b->home, &o, &strings, e);
 	o.image = given_image;
 	if (r == 0 && b->launcher) {

@@ -17,6 +17,7 @@ enum { DEFAULT_PIDS = 256, DEFAULT_CPU_MILLIS = 1000, DEFAULT_ID = 1000 };
 #define DEFAULT_MEMORY (2ull << 30)
 #define DEFAULT_DISK (1ull << 30)
 #define DEFAULT_TMP (64ull << 20)
+#define MIN_DISK (1ull << 20)
 
 /* admit_open() looks up once for the whole process what is forbidden. */
 static pthread_mutex_t admit_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -241,6 +242,19 @@ static void fill_limits(struct run_request *r, const struct bailey_create_option
 	r->ttl_ms = o->ttl_ms;
 	r->read_only = o->flags & BAILEY_READ_ONLY;
 	r->allow_setgid = o->flags & BAILEY_ALLOW_SETGID;
+}
+
+/* Files of a tmpfs are memory of the sandbox: what nobody chose leaves a quarter of it free, so that no copy can end it. */
+void request_fit(struct bailey_create_options *o, bool layers_are_memory)
+{
+	uint64_t memory = o->memory ? o->memory : DEFAULT_MEMORY, disk = memory / 2;
+
+	if (o->flags & BAILEY_UNLIMITED)
+		return;
+	if (!o->tmp_size && memory / 8 < DEFAULT_TMP)
+		o->tmp_size = memory / 8;
+	if (!o->disk && layers_are_memory && disk < DEFAULT_DISK)
+		o->disk = disk < MIN_DISK ? MIN_DISK : disk;
 }
 
 void request_init(struct run_request *r, struct request_strings *own)

@@ -17,6 +17,9 @@ void request_strings_done(struct request_strings *s);
 /* Both empty; needed before request_fill() and whatever releases them. */
 void request_init(struct run_request *r, struct request_strings *own);
 
+/* Sizes that are 0 become what the memory limit leaves room for, if that is less than the usual; for bailey_create() alone. */
+void request_fit(struct bailey_create_options *o, bool layers_are_memory);
+
 /* Opens every path of the host that the options name, once, with this process's own rights, and checks what may be shown.
  * home: where images are looked up.  Release both, also after a failure. */
 int request_fill(struct run_request *r, const char *home, const struct bailey_create_options *o,

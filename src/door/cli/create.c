@@ -86,7 +86,9 @@ int verb_create(struct options *o, int argc, char **argv, struct err *e)
 		return -1;
 	c.flags |= (o->read_only ? BAILEY_READ_ONLY : 0u) | (o->keep ? BAILEY_KEEP : 0u);
 	c.name = o->name;
-	c.disk = o->disk;
+	/* what memory leaves room for is the library's to say */
+	c.disk = o->origin[OPTION_disk].kind == ORIGIN_DEFAULT ? 0 : o->disk;
+	c.tmp_size = o->origin[OPTION_tmp_size].kind == ORIGIN_DEFAULT ? 0 : o->tmp_size;
 	c.ttl_ms = o->ttl;
 	if (argc)
 		c.command = (const char *const *)argv;

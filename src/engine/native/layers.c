@@ -293,6 +293,26 @@ void layers_keep(struct layers *l, unsigned i, int image)
 	l->image[i] = image;
 }
 
+/* Files of a tmpfs are memory of the sandbox, and a copy into it is written by the guest: one that is full ends the copy, one
+ * that is out of memory ends the sandbox.  Profiles of tasks have sizes of their own and take no copies. */
+static int fit_memory(const struct sandbox *sb, struct err *e)
+{
+	const struct sandbox_spec *s = sb->spec;
+	uint64_t sum = s->disk_bytes;
+
+	if (sb->engine->loop || s->profile != SPEC_CREATE || s->limits.unlimited)
+		return 0;
+	for (unsigned i = 0; i < s->n_tmpfs; i++)
+		sum += s->tmpfs[i].size;
+	if (sum <= s->limits.memory_bytes)
+		return 0;
+	(void)err_set(e, R_OUT_OF_RANGE, 0,
+		"keep up to %llu KiB of files in a memory of %llu KiB: layers and /tmp are memory here",
+		(unsigned long long)sum >> 10, (unsigned long long)s->limits.memory_bytes >> 10);
+	return err_remedy(e,
+		"Give a smaller --disk or --tmp-size, a larger --memory, or, as root, set native.layers to 'loop'.");
+}
+
 static int new_layer(struct sandbox *sb, struct err *e)
 {
 	unsigned n = sb->layers.n_sealed;
@@ -300,7 +320,7 @@ static int new_layer(struct sandbox *sb, struct err *e)
 	char name[LAYERS_PLACE];
 	int image = -1;
 
-	if (layers_mount(sb, FMT(name, "l%u", n), &dir, &image, e) < 0)
+	if (fit_memory(sb, e) < 0 || layers_mount(sb, FMT(name, "l%u", n), &dir, &image, e) < 0)
 		return -1;
 	layers_keep(&sb->layers, n, image);
 	sb->layers.ids[n] = sb->ids.base;
