@@ -22,7 +22,10 @@ static void check_box(const struct pack_request *r)
 	MUST(streq(r->image, "host") && r->keep && !r->command && r->spool_max == 77);
 	MUST(r->spec.session && r->spec.limits.memory_bytes == 64 << 20);
 	MUST(r->spec.limits.pids == 256 && r->spec.limits.cpu_millis == 1000);
-	MUST(r->spec.disk_bytes == 1 << 30 && r->spec.uid == 1000 && r->spec.gid == 1000);
+	/* of 64 MiB of memory: half for the layer, an eighth for each of /tmp and /dev/shm */
+	MUST(r->spec.disk_bytes == 32 << 20 && r->spec.uid == 1000 && r->spec.gid == 1000);
+	MUST(r->spec.n_tmpfs == 2 && r->spec.tmpfs[0].size == 8 << 20 &&
+		r->spec.tmpfs[1].size == 8 << 20);
 	MUST(streq(r->spec.hostname, "castle"));
 	MUST(r->spec.n_binds == 1 && r->spec.binds[0].cow && !r->spec.binds[0].writable);
 	MUST(r->spec.has_workspace_print && r->spec.image_fd < 0);
@@ -36,6 +39,12 @@ static void check_box(const struct pack_request *r)
 	MUST_NOT_COME("the variable didn't");
 }
 
+static void answer_made(void)
+{
+	answer_frame(&(struct wire_result){
+		.stream = 1, .rest = (const uint8_t *)TEST_ID, .rest_len = 17 });
+}
+
 static int be_engine(void)
 {
 	static const char words[] = "sandbox_exists_not\0no\0try\0";
@@ -45,13 +54,17 @@ static int be_engine(void)
 	MUST(pack_receive(3, &r, &e) == 0);
 	if (streq(r.name, "box")) {
 		check_box(&r);
-		answer_frame(&(struct wire_result){
-			.stream = 1, .rest = (const uint8_t *)TEST_ID, .rest_len = 17 });
+		answer_made();
 	} else if (streq(r.name, "command")) {
 		MUST(!r.keep && streq(r.command[0], "sleep") && streq(r.command[1], "5") &&
 			!r.command[2]);
-		answer_frame(&(struct wire_result){
-			.stream = 1, .rest = (const uint8_t *)TEST_ID, .rest_len = 17 });
+		MUST(r.spec.limits.memory_bytes == 2ull << 30 && r.spec.disk_bytes == 1 << 30 &&
+			r.spec.tmpfs[0].size == 64 << 20);
+		answer_made();
+	} else if (streq(r.name, "sized")) {
+		/* what is given comes as it is: whether it fits is the engine's to say */
+		MUST(r.spec.disk_bytes == 512 << 20 && r.spec.tmpfs[0].size == 128 << 20);
+		answer_made();
 	} else if (streq(r.name, "refused")) {
 		answer_frame(&(struct wire_result){ .stream = 1,
 			.error = EEXIST,
@@ -137,6 +150,20 @@ static void a_command_comes_along(void **state)
 	assert_int_equal(bailey_create(t->b, &o, NULL, &e), 0);
 }
 
+static void given_sizes_stay(void **state)
+{
+	struct bailey_create_options o = BAILEY_CREATE_OPTIONS_INIT;
+	struct env *t = *state;
+	struct bailey_error e = { .message = "" };
+
+	o.name = "sized";
+	o.memory = 64 << 20;
+	o.disk = 512 << 20;
+	o.tmp_size = 128 << 20;
+	if (bailey_create(t->b, &o, NULL, &e) < 0)
+		fail_msg("%s: %s", e.reason, e.message);
+}
+
 static void answers_of_all_kinds(void **state)
 {
 	static const struct {
@@ -217,6 +244,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_asked_arrives, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_command_comes_along, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(given_sizes_stay, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(answers_of_all_kinds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_engine, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(bad_options, set_up, tear_down),
