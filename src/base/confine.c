@@ -91,16 +91,21 @@ int confine_calls(const struct sock_filter *program, unsigned n)
 #endif
 }
 
+void confine_bounding(uint64_t keep)
+{
+	/* EINVAL: there are no more; EPERM: a normal user has none, and nothing to lose */
+	for (int cap = 0; cap < 64; cap++)
+		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+}
+
 int confine_capabilities(uint64_t keep, struct err *e)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct had[2], kept[2] = { { 0 } };
 
-	/* while there is the right to do it; a normal user has none, and nothing to lose */
-	for (int cap = 0; cap < 64; cap++)
-		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
-			errno == EINVAL)
-			break;
+	/* while there is the right to do it */
+	confine_bounding(keep);
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capget, &head, had) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "read the capabilities of a process");

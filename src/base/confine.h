@@ -67,6 +67,9 @@ enum { CONFINE_ARCH = (int)0xc00000b7 };
 		BPF_STMT(BPF_RET | BPF_K, CONFINE_REFUSE), \
 		BPF_STMT(BPF_RET | BPF_K, CONFINE_ALLOW)
 
+/* Gives up what programs started later could get, but for the bits set in `keep`, where there is the right to. */
+void confine_bounding(uint64_t keep);
+
 /* Keeps the capabilities whose bits are set in `keep` and gives up the others, also as what could be had again. */
 int confine_capabilities(uint64_t keep, struct err *e);
 
