@@ -41,4 +41,8 @@ is 'a reader that goes away' y "$got"
 if [ "$who" = root ]; then
 	bailey exec "$sb" --user 0 -- id -u
 	is 'as another user' 0 "$(cat "$T/out")"
+else
+	bailey exec "$sb" --user 1001 -- id -u
+	refused 125 permission_denied 'as another user'
+	like 'the remedy names the option' '*--user*' "$(cat "$T/err")"
 fi

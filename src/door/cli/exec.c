@@ -63,13 +63,24 @@ static int fill_variables(const struct options *o, struct variables *env, struct
 	return 0;
 }
 
-/* Where the command was to start is no directory: said by an errno that exec(2) gives for other things too. */
-static int name_workdir(const struct options *o, struct err *e)
+/* What a command didn't start for is an errno alone, which exec(2) gives for other things too: where it was to start is no
+ * directory, or whom it was to run as has no id here. */
+static int name_cause(const struct options *o, struct err *e)
 {
-	if (!o->workdir || e->sys_errno != ENOTDIR || e->reason != R_COMMAND_NOT_EXEC)
+	if (e->reason != R_COMMAND_NOT_EXEC)
 		return -1;
-	err_done(e);
-	return err_set(e, R_NOT_A_DIRECTORY, ENOTDIR, "start in '%.256s'", o->workdir);
+	if (o->workdir && e->sys_errno == ENOTDIR) {
+		err_done(e);
+		return err_set(e, R_NOT_A_DIRECTORY, ENOTDIR, "start in '%.256s'", o->workdir);
+	}
+	if (o->exec_user && (e->sys_errno == EPERM || e->sys_errno == EINVAL)) {
+		err_done(e);
+		(void)err_set(e, R_PERMISSION_DENIED, 0,
+			"run as user '%.32s': the sandbox has no such id", o->exec_user);
+		return err_remedy(e,
+			"Leave out --user: a sandbox that a normal user made has one id, unless it was given ids by root.");
+	}
+	return -1;
 }
 
 static int print_started(const struct options *o, const char *id, uint32_t command, struct err *e)
@@ -99,7 +110,7 @@ static int run_detached(const struct options *o, struct bailey_sandbox *s,
 
 	x->flags |= BAILEY_DETACHED;
 	if (live_give(bailey_exec(s, x, &c, &failure), &failure, e) < 0)
-		return name_workdir(o, e);
+		return name_cause(o, e);
 	r = print_started(o, bailey_sandbox_id(s), bailey_command_id(c), e);
 	bailey_command_free(c);
 	return r;
@@ -126,7 +137,7 @@ static int run_served(const struct options *o, struct bailey_sandbox *s,
 		return r < 0 ? -1 : r - 1;
 	r = result_report(o, bailey_sandbox_id(s), &serve.result, x->argv[0],
 		o->json ? &captured : NULL, (monotonic_us() - started) / 1000, e);
-	return r < 0 ? name_workdir(o, e) : r;
+	return r < 0 ? name_cause(o, e) : r;
 }
 
 static int check_usage(const struct options *o, int argc, struct err *e)
