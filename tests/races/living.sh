@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: tests/races/living.sh [ROUNDS [SECONDS]]
-# The races of run.sh for what reads trees in programs of its own: `image import` of a directory, `diff` and `apply` of a
-# copy-on-write workspace that the host changes, and of a sandbox whose commands change it.  A round is one run of the verb
-# over ten directories that are exchanged for links: ROUNDS (10000) of each, or as many as SECONDS (4) allow.  The control
-# looks first and opens then: it must lose each race.  run.sh calls this; BAILEY or the staged program is used.
+# The races of run.sh for what reads trees in programs of its own: `image import` of a directory, a boot with a mount below a
+# workspace, `diff` and `apply` of a copy-on-write workspace that the host changes, and of a sandbox whose commands change
+# it.  A round is one run of the verb over ten directories that are exchanged for links: ROUNDS (10000) of each, or as many
+# as SECONDS (4) allow.  The control looks first and opens then: it must lose each race.  run.sh calls this; BAILEY or the
+# staged program is used.
 # Needs bash, coreutils, tar and perl-base.
 set -eu
 export LC_ALL=C
@@ -80,6 +81,22 @@ start perl "$here/swap.pl" "$T/tree" "$n"
 race 'image import' import_round
 control 'image import' "$T/tree"
 stop_all
+
+# a workspace whose names another sandbox may exchange while a mount goes below it
+boot_round() {
+	"$BAILEY" run --workspace "$T/boot:rw" "${rw[@]}" --mount "$T/source:/workspace/d$((count % n))" -- \
+		sh -c 'cat /workspace/d?/SECRET-NAME /workspace/d?.link/SECRET-NAME /workspace/d?/f 2>/dev/null; true'
+}
+
+mkdir "$T/boot" "$T/source"
+echo source >"$T/source/f"
+plant "$T/boot" "$T/outside"
+start perl "$here/swap.pl" "$T/boot" "$n"
+race 'boot with a mount' boot_round
+control 'boot with a mount' "$T/boot"
+stop_all
+is 'boot with a mount: nothing outside was made' SECRET-NAME "$(ls -A "$T/outside")"
+is 'boot with a mount: nothing outside was written' SECRET-INSIDE-OF-IT "$(cat "$T/outside/SECRET-NAME")"
 
 diff_round() {
 	"$BAILEY" diff "$sb" "${cow[@]}" && "$BAILEY" apply "$sb" - | tar -tvf -
