@@ -28,27 +28,6 @@ enum {
 
 /* --- attributes ---------------------------------------------------------------------------------------------------- */
 
-static const char *opaque_name(enum layer_marks marks)
-{
-	return marks == MARKS_TRUSTED ? "trusted.overlay.opaque" : "user.overlay.opaque";
-}
-
-int layer_is_opaque(int fd, enum layer_marks marks)
-{
-	char value[2];
-
-	if (marks == MARKS_NONE)
-		return 0;
-	if (fgetxattr(fd, opaque_name(marks), value, sizeof value) == 1)
-		return value[0] == 'y';
-	return errno == ENODATA || errno == EOPNOTSUPP || errno == ERANGE ? 0 : -1;
-}
-
-int layer_set_opaque(int fd, enum layer_marks marks)
-{
-	return marks == MARKS_NONE ? 0 : fsetxattr(fd, opaque_name(marks), "y", 1, 0);
-}
-
 static uid_t move_id(const struct layer_copy *c, uid_t id)
 {
 	if (id >= c->from && id - c->from < NATIVE_ID_MAPPED)
@@ -110,7 +89,7 @@ static int drop_old_xattrs(const struct layer_copy *c, int from, int to)
 	if (n < 0)
 		return errno == EOPNOTSUPP ? 0 : -1;
 	for (const char *p = c->names; p < c->names + n; p += strlen(p) + 1) {
-		if (!is_wanted(p) || streq(p, opaque_name(c->marks)) ||
+		if (!is_wanted(p) || streq(p, layer_opaque_name(c->marks)) ||
 			fgetxattr(from, p, NULL, 0) >= 0)
 			continue;
 		if (errno != ENODATA || (fremovexattr(to, p) < 0 && errno != ENODATA))
@@ -262,7 +241,7 @@ static DIR *read_dir(int fd)
 	return d;
 }
 
-/* NOLINTBEGIN(misc-no-recursion): at most LAYERS_MAX_DEPTH deep */
+/* NOLINTBEGIN(misc-no-recursion): at most OVERLAY_MAX_DEPTH deep */
 static int remove_tree(int dir, const char *name, unsigned depth);
 
 static int empty_dir(int fd, unsigned depth)
@@ -286,7 +265,7 @@ static int remove_tree(int dir, const char *name, unsigned depth)
 		return 0;
 	if (errno != EISDIR)
 		return errno == ENOENT ? 0 : -1;
-	if (depth > LAYERS_MAX_DEPTH) {
+	if (depth > OVERLAY_MAX_DEPTH) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -360,7 +339,7 @@ static int copy_dir(struct layer_copy *c, int from, int to, unsigned depth)
 	struct dirent *entry;
 	struct stat st;
 
-	if (depth > LAYERS_MAX_DEPTH) {
+	if (depth > OVERLAY_MAX_DEPTH) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -408,6 +387,6 @@ int layer_copy(struct layer_copy *c, int from, int to, struct err *e)
 	if (error == ENAMETOOLONG)
 		return err_set(e, R_OUT_OF_RANGE, 0,
 			"copy a writable layer: directories lie over %d deep in each other",
-			LAYERS_MAX_DEPTH);
+			OVERLAY_MAX_DEPTH);
 	return err_set(e, R_SETUP_FAILED, error, "copy a writable layer");
 }

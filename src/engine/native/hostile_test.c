@@ -85,7 +85,7 @@ static int reach(struct box *b, int dir)
 	struct stat here, above;
 	int reached = 0;
 
-	if (worker_confine(b->sb, &dir, 1, &b->e) < 0)
+	if (changes_confine(b->sb, &dir, 1, &b->e) < 0)
 		return BOX_FAILED;
 	up = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fstat(dir, &here) < 0 || up < 0 || fstat(up, &above) < 0)

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "engine/engine.h"
+#include "engine/overlay.h"
 
 enum {
 	NATIVE_ID_RANGE = 65536,
@@ -227,14 +228,6 @@ int seccomp_install(bool allow_setgid);
 enum {
 	LAYERS_MAX_SEALED = 6,   /* a deeper chain is made flat when the next layer is sealed */
 	LAYERS_PLACE = 16,       /* bytes of a name in the frame */
-	LAYERS_MAX_DEPTH = 1000, /* directories below each other that are copied or compared */
-};
-
-/* Where overlayfs notes that a directory hides the one below it. */
-enum layer_marks {
-	MARKS_USER,    /* user.overlay.*: tmpfs has them since Linux 6.6 */
-	MARKS_TRUSTED, /* trusted.overlay.*: root only */
-	MARKS_NONE,    /* nowhere: layers can't be shared */
 };
 
 struct layers {
@@ -383,26 +376,10 @@ struct layer_copy {
 /* Copies what is in `from` into `to`, attributes of `from` itself among it. */
 int layer_copy(struct layer_copy *c, int from, int to, struct err *e);
 
-/* What overlayfs shows as nothing. */
-static inline bool layer_is_whiteout(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
-}
-
-static inline bool layer_is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* Whether overlayfs would show nothing below this directory: 1, 0, or -1 with errno. */
-int layer_is_opaque(int fd, enum layer_marks marks);
-int layer_set_opaque(int fd, enum layer_marks marks);
-
-/* --- worker.c: in a process forked from the owner, of which only fds (sorted on the way) and 0 to 2 are left open --- */
-int worker_confine(const struct sandbox *sb, int *fds, unsigned n, struct err *e);
-
 /* --- changes.c ---------------------------------------------------------------------------------------------------- */
 int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
+/* What the worker keeps beside 0 to 2: these. */
+int changes_confine(const struct sandbox *sb, const int *fds, unsigned n, struct err *e);
 
 /* --- session.c: the functions of engine_ops for sandboxes that live ------------------------------------------------- */
 int session_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *e);
