@@ -64,6 +64,7 @@ struct docker_info {
 		cpu_quota; /* what it claims; a probe knows better */
 	char id[128];
 	char version[64], api[16], os[32], arch[32], kernel[128];
+	bool plain_layers; /* no layer refers to data of another one: "Native Overlay Diff" */
 	char driver[64], backing_fs[64]; /* of images and containers; backing_fs empty: not said */
 	char cgroup_driver[32], cgroup_version[8];
 	char default_runtime[64];

@@ -80,6 +80,8 @@ static void take_status(const json_t *info, struct docker_info *ret)
 
 		if (key && value && streq(key, "Backing Filesystem"))
 			docker_quote(ret->backing_fs, sizeof ret->backing_fs, value, strlen(value));
+		if (key && value && streq(key, "Native Overlay Diff"))
+			ret->plain_layers = streq(value, "true");
 	}
 }
 

@@ -1,8 +1,9 @@
 /* Says what a container's files have beside its image, as records or as an archive in OCI layer format.  Called in a worker that
  * the owner forked for it.
  *
- * The daemon tells which paths changed, and its export of the whole tree what is there now: one pass over one stream, read by
- * the same bounded reader as every archive.  Directories of which only the content changed are left out. */
+ * From the daemon's own directories where that can be done (trees.c).  Else the daemon tells which paths changed, and its
+ * export of the whole tree what is there now: one pass over one stream, read by the same bounded reader as every archive.
+ * Directories of which only the content changed are left out. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -98,8 +99,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-/* What the engine and the daemon put there, not the workload. */
-static bool is_ours(const struct sandbox_spec *s, const char *path)
+bool docker_made(const struct sandbox_spec *s, const char *path)
 {
 	static const char *const made[] = { "run", "run/bailey", "run/bailey-guest", "home", "dev",
 		"proc", "sys", "etc/hosts", "etc/hostname", "etc/resolv.conf", ".dockerenv" };
@@ -126,7 +126,7 @@ static int list_paths(struct work *w, const json_t *all)
 	{
 		const char *path = docker_json_text(one, "Path");
 
-		if (path && path[0] == '/' && path[1] && !is_ours(w->sb->spec, path + 1))
+		if (path && path[0] == '/' && path[1] && !docker_made(w->sb->spec, path + 1))
 			w->changes[w->n++] = (struct change){ .path = path + 1,
 				.kind = (int)docker_json_number(one, "Kind") };
 	}
@@ -267,7 +267,9 @@ int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struc
 {
 	struct work w = { .sb = sb, .out = out_fd, .content = flags & ENGINE_CHANGES_CONTENT };
 	_cleanup_json_ json_t *all = NULL;
+	_cleanup_json_ json_t *there = NULL;
 	struct docker *d = engine_daemon(sb->engine, e);
+	bool done;
 	int r;
 
 	if (!d)
@@ -275,6 +277,11 @@ int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struc
 	if (flags & ENGINE_CHANGES_COW)
 		return err_set(e, R_BAD_VALUE, 0,
 			"list the changes of a workspace: it is not copy-on-write");
+	if (docker_inspect(d, sb->container, &there, e) < 0)
+		return -1;
+	r = trees_changes(sb, there, out_fd, w.content, &done, e);
+	if (done || r < 0)
+		return r;
 	if (docker_changes(d, sb->container, &all, e) < 0)
 		return -1;
 	w.reader = xcalloc(1, sizeof *w.reader);

@@ -222,7 +222,7 @@ static void free_sandbox(struct sandbox *sb)
 	free_memory(sb);
 }
 
-static uid_t channel_uid(const struct sandbox *sb)
+uid_t docker_channel_uid(const struct sandbox *sb)
 {
 	(void)sb;
 	return geteuid() == 0 ? CHANNEL_UID : (uid_t)-1;
@@ -230,12 +230,13 @@ static uid_t channel_uid(const struct sandbox *sb)
 
 /* --- going on without an owner ------------------------------------------------------------------------------------- */
 
-enum { KEPT_VERSION = 1, RESUME_MS = 5000 };
+enum { KEPT_VERSION = 2, RESUME_MS = 5000 };
 
 struct kept {
 	uint32_t version, layers;
 	char container[DOCKER_ID], image[DOCKER_REF], own_image[LAYER_REF];
 	uint64_t hi, lo, deadline;
+	bool rebased;
 };
 
 static const struct sandbox_spec *spec_of(const struct sandbox *sb, char *const **ret_shown)
@@ -257,6 +258,7 @@ static void keep_sandbox(const struct sandbox *sb, struct buf *out)
 	k.hi = sb->hi;
 	k.lo = sb->lo;
 	k.deadline = sb->deadline;
+	k.rebased = sb->rebased;
 	(void)buf_add(out, &k, sizeof k);
 }
 
@@ -326,6 +328,7 @@ static int resume_sandbox(struct engine *g, const struct sandbox_spec *spec, cha
 	sb->hi = k.hi;
 	sb->lo = k.lo;
 	sb->deadline = k.deadline;
+	sb->rebased = k.rebased;
 	sb->command = copy_words(shown);
 	sb->spec = spec_copy(spec, e);
 	if (k.version == KEPT_VERSION && !e->reason && find_it(sb, e) == 0) {
@@ -399,7 +402,7 @@ const struct engine_ops engine_docker = {
 	.copy = docker_layers_copy,
 	.adopt = docker_layers_adopt,
 	.changes = docker_session_changes,
-	.channel_uid = channel_uid,
+	.channel_uid = docker_channel_uid,
 	.spec = spec_of,
 	.keep = keep_sandbox,
 	.resume = resume_sandbox,

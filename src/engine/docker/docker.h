@@ -36,6 +36,7 @@ struct sandbox {
 	int listener, control;
 	uint64_t hi, lo; /* the guest's token */
 	bool running, paused, copied, flat;
+	bool rebased;      /* the lowest of its layers holds the whole tree */
 	pid_t first;       /* as the host sees it; 0: not known */
 	uint64_t deadline; /* CLOCK_BOOTTIME ms, told to the guest; 0: none */
 	uint64_t disk_used, disk_at;
@@ -68,6 +69,16 @@ int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct er
 bool docker_session_gone(struct sandbox *sb);
 int docker_session_watch(struct sandbox *sb, struct err *e);
 
+/* --- limits.c --- */
+/* The first line of a file of the running container's cgroup as a number, or the number behind `key` in one of its lines.
+ * false: not to be seen here. */
+bool cgroup_number(
+	const struct sandbox *sb, const char *controller, const char *file, uint64_t *ret);
+bool cgroup_key(const struct sandbox *sb, const char *controller, const char *file, const char *key,
+	uint64_t *ret);
+/* That the running container's cgroup has the limits that were asked for.  R_LIMITS_UNENFORCED. */
+int limits_hold(const struct sandbox *sb, struct err *e);
+
 /* --- layers.c --- */
 int docker_layers_seal(struct sandbox *sb, struct err *e);
 int docker_layers_copy(
@@ -78,6 +89,13 @@ void docker_layers_sweep(struct engine *g);
 
 /* --- changes.c --- */
 int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e);
+/* What the engine and the daemon put there, not the workload. */
+bool docker_made(const struct sandbox_spec *s, const char *path);
+
+/* --- trees.c --- */
+/* The same from the daemon's own directories; *ret_done: they could be read.  there: of docker_inspect(). */
+int trees_changes(const struct sandbox *sb, const json_t *there, int out, bool content,
+	bool *ret_done, struct err *e);
 
 /* --- sweep.c --- */
 int docker_home_containers(struct engine *g, json_t **ret, struct err *e);
@@ -88,5 +106,6 @@ int docker_sweep(struct engine *g, unsigned *ret_removed, struct err *e);
 
 /* --- docker.c --- */
 struct sandbox_spec *spec_copy(const struct sandbox_spec *s, struct err *e);
+uid_t docker_channel_uid(const struct sandbox *sb);
 
 extern const struct engine_ops engine_docker;

@@ -103,6 +103,7 @@ int docker_layers_adopt(struct sandbox *sb, const char *new_id, const char *host
 		return -1;
 	sb->owner = getpid();
 	sb->layers = sb->flat ? 1 : sb->layers + 1;
+	sb->rebased = sb->rebased || sb->flat;
 	sb->flat = false;
 	return 0;
 }

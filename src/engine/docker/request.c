@@ -188,17 +188,21 @@ static json_t *ulimits(uint32_t files, bool podman)
 	return a;
 }
 
+uint32_t request_pids(const struct sandbox_spec *s)
+{
+	return s->limits.pids + (is_root_made(s) ? REQUEST_OWN_PIDS : 0);
+}
+
 static void put_limits(json_t *o, const struct sandbox_spec *s, const struct request_facts *f)
 {
 	const struct spec_limits *l = &s->limits;
-	const uint32_t own = is_root_made(s) ? REQUEST_OWN_PIDS : 0;
 
 	if (!l->unlimited) {
 		put(o, "Memory", number(l->memory_bytes));
 		/* of memory and swap together: there is no swap */
 		put(o, "MemorySwap", number(l->memory_bytes));
 		put_cpus(o, l->cpu_millis, f->cpus);
-		put(o, "PidsLimit", number(l->pids + own));
+		put(o, "PidsLimit", number(request_pids(s)));
 	}
 	if (s->nofile)
 		put(o, "Ulimits", ulimits(s->nofile, f->podman));

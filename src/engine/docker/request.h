@@ -30,6 +30,9 @@ struct request_facts {
 /* The body of POST /containers/create; NULL with *e set where the spec asks for what a container can't have. */
 json_t *request_create(const struct sandbox_spec *s, const struct request_facts *f, struct err *e);
 
+/* The container's limit on processes: the sandbox's, and on top of it what is ours. */
+uint32_t request_pids(const struct sandbox_spec *s);
+
 /* "bailey-HASH-ID"; ret has REQUEST_NAME bytes. */
 enum { REQUEST_NAME = 64 };
 void request_name(char *ret, const char *home_hash, const char *id);

@@ -39,7 +39,8 @@ int docker_session_boot(struct sandbox *sb, struct err *e)
 		return -1;
 	sb->running = true;
 	if (dial_await_control(sb, BOOT_MS, e) == 0 &&
-		container_running(sb, &sb->running, &code, e) == 0 && sb->running)
+		container_running(sb, &sb->running, &code, e) == 0 && sb->running &&
+		limits_hold(sb, e) == 0)
 		return 0;
 	if (!e->reason)
 		err_set(e, R_GUEST_LOST, 0, "start sandbox '%s': its first process ended", sb->id);
@@ -124,96 +125,25 @@ bool docker_session_gone(struct sandbox *sb)
 
 /* --- counters ------------------------------------------------------------------------------------------------------ */
 
-/* The directory of the container's cgroup in the hierarchy of that controller, as this host's files have it: the kernel's own
- * counters say more than the daemon.  false where they can't be seen. */
-static bool cgroup_dir(const struct sandbox *sb, const char *controller, char *out, size_t cap)
-{
-	char path[64], text[4096], *save = NULL;
-
-	if (sb->first <= 0 || !docker_is_local(sb->engine->docker) ||
-		read_file_at(AT_FDCWD, FMT(path, "/proc/%d/cgroup", (int)sb->first), text,
-			sizeof text) <= 0)
-		return false;
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
-		char list[96], *inner = NULL;
-
-		if (!at)
-			continue;
-		*at++ = '\0';
-		if (!names[1] && !access("/sys/fs/cgroup/cgroup.controllers", F_OK)) {
-			str_format(out, cap, "/sys/fs/cgroup%s", at);
-			return strlen(at) > 1;
-		}
-		str_format(list, sizeof list, "%.80s", names + 1);
-		for (char *one = strtok_r(list, ",", &inner); one;
-			one = strtok_r(NULL, ",", &inner))
-			if (streq(one, controller)) {
-				str_format(out, cap, "/sys/fs/cgroup/%s%s", controller, at);
-				return strlen(at) > 1;
-			}
-	}
-	return false;
-}
-
-static bool read_text(
-	const struct sandbox *sb, const char *controller, const char *file, char *out, size_t cap)
-{
-	char dir[2048], path[2200];
-
-	return cgroup_dir(sb, controller, dir, sizeof dir) &&
-		read_file_at(AT_FDCWD, FMT(path, "%s/%s", dir, file), out, cap) > 0;
-}
-
-static bool read_number(
-	const struct sandbox *sb, const char *controller, const char *file, uint64_t *ret)
-{
-	char text[64];
-
-	if (!read_text(sb, controller, file, text, sizeof text) || text[0] < '0' || text[0] > '9')
-		return false;
-	*ret = strtoull(text, NULL, 10);
-	return true;
-}
-
-/* "KEY NUMBER" lines */
-static bool read_key(const struct sandbox *sb, const char *controller, const char *file,
-	const char *key, uint64_t *ret)
-{
-	char text[4096], *save = NULL;
-
-	if (!read_text(sb, controller, file, text, sizeof text))
-		return false;
-	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		const char *rest = str_after(line, key);
-
-		if (rest && *rest == ' ') {
-			*ret = strtoull(rest + 1, NULL, 10);
-			return true;
-		}
-	}
-	return false;
-}
-
 static void from_cgroup(const struct sandbox *sb, struct engine_stats *s)
 {
 	if (streq(sb->engine->info.cgroup_version, "2")) {
-		s->has_cpu = read_key(sb, "", "cpu.stat", "usage_usec", &s->cpu_us);
-		s->has_memory = read_number(sb, "", "memory.current", &s->memory_bytes);
-		s->has_memory_peak = read_number(sb, "", "memory.peak", &s->memory_peak_bytes);
-		s->has_oom = read_key(sb, "", "memory.events", "oom_kill", &s->oom_kills);
+		s->has_cpu = cgroup_key(sb, "", "cpu.stat", "usage_usec", &s->cpu_us);
+		s->has_memory = cgroup_number(sb, "", "memory.current", &s->memory_bytes);
+		s->has_memory_peak = cgroup_number(sb, "", "memory.peak", &s->memory_peak_bytes);
+		s->has_oom = cgroup_key(sb, "", "memory.events", "oom_kill", &s->oom_kills);
 	} else {
-		s->has_cpu = read_number(sb, "cpuacct", "cpuacct.usage", &s->cpu_us);
+		s->has_cpu = cgroup_number(sb, "cpuacct", "cpuacct.usage", &s->cpu_us);
 		s->cpu_us /= 1000;
 		s->has_memory =
-			read_number(sb, "memory", "memory.usage_in_bytes", &s->memory_bytes);
-		s->has_memory_peak = read_number(
+			cgroup_number(sb, "memory", "memory.usage_in_bytes", &s->memory_bytes);
+		s->has_memory_peak = cgroup_number(
 			sb, "memory", "memory.max_usage_in_bytes", &s->memory_peak_bytes);
 		s->has_oom =
-			read_key(sb, "memory", "memory.oom_control", "oom_kill", &s->oom_kills);
+			cgroup_key(sb, "memory", "memory.oom_control", "oom_kill", &s->oom_kills);
 	}
-	s->has_pids = read_number(sb, "pids", "pids.current", &s->pids);
-	s->has_pids_refused = read_key(sb, "pids", "pids.events", "max", &s->pids_refused);
+	s->has_pids = cgroup_number(sb, "pids", "pids.current", &s->pids);
+	s->has_pids_refused = cgroup_key(sb, "pids", "pids.events", "max", &s->pids_refused);
 }
 
 static void from_daemon(struct sandbox *sb, struct engine_stats *s)
