@@ -39,6 +39,7 @@ images-user      user  600 tests/images/run.sh
 docker-api       self  600 tests/docker/api.sh
 docker-adopt     self  180 tests/docker/adopt.sh
 docker-sweep     self  120 tests/docker/sweep.sh
+docker-runtimes  self  200 tests/docker/runtimes.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh

@@ -5,7 +5,7 @@
 #
 #   start_docker DIR [--podman] [--gvisor] [--tcp PORT]... [--option WORD]...
 #       exports DOCKER_HOST; $docker_pid is the daemon's; runtimes of --gvisor: runsc (with Unix
-#       sockets), runsc-closed (without), runsc-free (its limits don't hold)
+#       sockets), runsc-closed (without), runsc-free (its limits don't hold), runsc-false (runc)
 #   import_busybox [REF]            test/busybox:1 unless named; /bin of busybox, users, /tmp
 #   import_bookworm [REF]           bailey-test/bookworm:1; a Debian with python3, made once a machine
 #   in_docker_net COMMAND...        in the daemon's network namespace (for what listens on TCP)
@@ -39,6 +39,7 @@ docker_config() { # GVISOR
 		{"runtimes": {
 		  "runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none", "--host-uds=open"]},
 		  "runsc-closed": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]},
+		  "runsc-false": {"path": "/usr/bin/runc"},
 		  "runsc-free": {"path": "/usr/bin/runsc",
 		    "runtimeArgs": ["--network=none", "--host-uds=open", "--ignore-cgroups"]}}}
 	END

@@ -178,6 +178,21 @@ static int make(struct sandbox *sb, struct request_facts *f, struct err *e)
 	return -1;
 }
 
+/* The daemon's own refusal says no more than that. */
+static int check_runtime(const struct sandbox *sb, struct err *e)
+{
+	char all[DOCKER_TEXT + 2], one[SPEC_RUNTIME + 2];
+
+	if (!*sb->spec->runtime || !*sb->engine->info.runtimes)
+		return 0;
+	FMT(all, " %s ", sb->engine->info.runtimes);
+	if (strstr(all, FMT(one, " %s ", sb->spec->runtime)))
+		return 0;
+	return err_set(e, R_RUNTIME_UNSUPPORTED, 0,
+		"make a container with runtime '%.64s': the daemon has '%.200s'", sb->spec->runtime,
+		sb->engine->info.runtimes);
+}
+
 int container_create(struct sandbox *sb, struct err *e)
 {
 	const struct engine *g = sb->engine;
@@ -192,8 +207,10 @@ int container_create(struct sandbox *sb, struct err *e)
 		.runtime = sb->spec->runtime,
 		.cpus = (uint32_t)g->info.cpus,
 		.podman = g->info.podman };
-	int r = container_ctl(sb, &dir, e);
+	int r = check_runtime(sb, e);
 
+	if (r == 0)
+		r = container_ctl(sb, &dir, e);
 	if (r == 0)
 		r = disk_bound(sb, &f.storage_size, e);
 	for (unsigned i = 0; r == 0 && i < sb->spec->n_binds; i++) {

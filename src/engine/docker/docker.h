@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 
 enum {
-	BOOT_MS = 30000,
+	BOOT_MS = 15000, /* that a guest has to dial when the daemon has started it */
 	DIAL_MS = 10000, /* that a guest has to dial again */
 	HALT_MS = 30000,
 	LAYERS_MAX = 20, /* images of ours above the first one, before they are made one */

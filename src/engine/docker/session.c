@@ -20,6 +20,45 @@ static void forget(struct sandbox *sb)
 	sb->first = 0;
 }
 
+/* --- the runtime --- */
+
+static const char *runtime_of(const struct sandbox *sb)
+{
+	return *sb->spec->runtime ? sb->spec->runtime : sb->engine->info.default_runtime;
+}
+
+/* Its socket is there and listens before the container starts: a guest that doesn't come can't. */
+static void say_no_guest(const struct sandbox *sb, struct err *e)
+{
+	if (e->reason != R_GUEST_LOST || e->sys_errno != ETIMEDOUT)
+		return;
+	err_done(e);
+	err_set(e, R_RUNTIME_UNSUPPORTED, 0,
+		"start sandbox '%s': its guest can't reach the socket that runtime '%.64s' mounts",
+		sb->id, runtime_of(sb));
+}
+
+/* A name is not a kernel: what is registered as gVisor must be what the container runs on. */
+static int check_kernel(const struct sandbox *sb, struct err *e)
+{
+	char link[64], exe[256];
+	const char *base;
+	ssize_t n;
+
+	if (!str_after(runtime_of(sb), "runsc"))
+		return 0;
+	n = readlink(FMT(link, "/proc/%d/exe", (int)sb->first), exe, sizeof exe - 1);
+	if (n > 0) {
+		exe[n] = '\0';
+		base = strrchr(exe, '/');
+		if (base && str_after(base + 1, "runsc"))
+			return 0;
+	}
+	return err_set(e, R_RUNTIME_UNSUPPORTED, 0,
+		"run sandbox '%s' on gVisor: with runtime '%.64s' it runs on '%.128s'", sb->id,
+		runtime_of(sb), n > 0 ? exe : "what can't be seen");
+}
+
 /* --- boot and halt ------------------------------------------------------------------------------------------------- */
 
 int docker_session_boot(struct sandbox *sb, struct err *e)
@@ -40,8 +79,9 @@ int docker_session_boot(struct sandbox *sb, struct err *e)
 	sb->running = true;
 	if (dial_await_control(sb, BOOT_MS, e) == 0 &&
 		container_running(sb, &sb->running, &code, e) == 0 && sb->running &&
-		limits_hold(sb, e) == 0)
+		check_kernel(sb, e) == 0 && limits_hold(sb, e) == 0)
 		return 0;
+	say_no_guest(sb, e);
 	if (!e->reason)
 		err_set(e, R_GUEST_LOST, 0, "start sandbox '%s': its first process ended", sb->id);
 	sb->running = true;
