@@ -20,6 +20,7 @@ enum {
 static struct command *commands;
 
 static void ready(struct stream *s, unsigned slot, uint32_t events);
+static size_t take(struct stream *s, const uint8_t *p, size_t n);
 static void take_end(struct stream *s);
 static void close_command(struct stream *s);
 static void room(struct stream *s);
@@ -27,7 +28,7 @@ static void room(struct stream *s);
 static const struct stream_ops args_ops = { .lanes = 0 };
 static const struct stream_ops command_ops = { .lanes = 2,
 	.ready = ready,
-	.take = stream_take_sink,
+	.take = take,
 	.take_end = take_end,
 	.room = room,
 	.close = close_command };
@@ -198,19 +199,12 @@ static void room(struct stream *s)
 /* The end of input of a terminal is a character, where its reader wants one. */
 static void take_end(struct stream *s)
 {
-	struct {
-		uint32_t iflag, oflag, cflag, lflag;
-		uint8_t line, cc[19];
-	} t;
-
 	if (s->sink < 0)
 		return;
-	if (s->sink != s->source[0]) {
+	if (s->sink != s->source[0])
 		stream_close_sink(s);
-		return;
-	}
-	if (sys3(SYS_ioctl, s->sink, TCGETS, &t) == 0 && t.lflag & 2 /* ICANON */)
-		(void)sys3(SYS_write, s->sink, &t.cc[4] /* VEOF */, 1);
+	else
+		terminal_end_input(s);
 }
 
 /* --- asking the runner --- */
@@ -239,6 +233,13 @@ static void ask_next(struct command *c)
 		ask(c, ASK_TREE | SIGKILL, 0);
 		return;
 	}
+	if (c->tty_signals) {
+		const int sig = __builtin_ctz(c->tty_signals);
+
+		c->tty_signals &= c->tty_signals - 1;
+		ask(c, ASK_FOREGROUND | (uint32_t)sig, 0);
+		return;
+	}
 	for (const struct stream *s = stream_first(); s; s = stream_after(s)) {
 		if (!is_waiting_kill(s, c))
 			continue;
@@ -247,6 +248,27 @@ static void ask_next(struct command *c)
 		ask(c, s->ask, s->number);
 		return;
 	}
+}
+
+static void tty_signal(struct command *c, int sig)
+{
+	c->tty_signals |= 1u << sig;
+	ask_next(c);
+}
+
+/* What is typed. */
+static size_t take(struct stream *s, const uint8_t *p, size_t n)
+{
+	struct command *c = s->command;
+	size_t taken;
+	int sig;
+
+	if (!c || !c->pts)
+		return stream_take_sink(s, p, n);
+	taken = terminal_take(s, p, n, &sig);
+	if (sig)
+		tty_signal(c, sig);
+	return taken;
 }
 
 static void doom(struct command *c)
@@ -314,6 +336,13 @@ bool exec_kill(const struct wire_frame *f)
 	return true;
 }
 
+static void set_size(const struct stream *s, const struct wire_resize *m)
+{
+	terminal_set_size(s->sink, m->rows, m->columns);
+	if (s->command && s->command->pts)
+		tty_signal(s->command, SIGWINCH);
+}
+
 bool exec_resize(const struct wire_frame *f)
 {
 	const struct stream *s = stream_find(f->stream);
@@ -322,7 +351,7 @@ bool exec_resize(const struct wire_frame *f)
 	if (!wire_get_resize(f, &m))
 		return false;
 	if (s && exec_is_command(s) && s->source[0] >= 0 && s->sink == s->source[0])
-		launch_set_size(s->sink, m.rows, m.columns);
+		set_size(s, &m);
 	return true;
 }
 

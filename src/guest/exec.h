@@ -9,7 +9,9 @@ enum {
 	COMMAND_TEXT =
 		12 << 10, /* arguments and environment up to here need no mapping of their own */
 	RUNNER_STACK = 16 << 10,
-	ASK_TREE = 0x100, /* beside a signal's number */
+	/* beside a signal's number: */
+	ASK_TREE = 0x100,
+	ASK_FOREGROUND = 0x200, /* whoever has its terminal now */
 };
 
 enum word {
@@ -38,8 +40,14 @@ struct command {
 	struct command_text text;
 	struct guest_place place;
 	struct guest_start start;
-	int source[2]; /* of one that is prepared: what its stream will read; -1: none */
-	int own_fd[3]; /* to be closed when the command has them; -1: none */
+	/* where the runner can't adopt what loses its parent: the soft RLIMIT_RSS of all that the command starts, which no
+	 * kernel heeds and processes inherit over everything that they do.  0: not needed */
+	uint64_t mark;
+	/* a terminal whose kernel sends no signals, see terminal.c: its number and 1; 0: none */
+	uint32_t pts;
+	uint32_t tty_signals; /* bits 1u << SIG, due to whoever has it */
+	int source[2];        /* of one that is prepared: what its stream will read; -1: none */
+	int own_fd[3];        /* to be closed when the command has them; -1: none */
 
 	/* the runner tells: */
 	bool over; /* the command ended; what goes with it is written before */
@@ -103,13 +111,24 @@ bool launch_reaped(int pid);
 /* The child of a runner that was killed before it told its number. */
 void launch_find_child(struct command *c);
 void launch_close_own(struct command *c);
-void launch_set_size(int fd, uint32_t rows, uint32_t columns);
+
+/* --- terminal.c --- */
+
+/* A terminal as the stream's both ways and the command's standard streams; 0 or -errno. */
+long terminal_make(struct stream *s, struct command *c, const struct wire_run *m);
+void terminal_set_size(int fd, uint32_t rows, uint32_t columns);
+void terminal_end_input(const struct stream *s);
+/* Of one with `pts`.  As stream_take_sink(); *ret_signal: what the one byte that was taken stands for, or 0. */
+size_t terminal_take(struct stream *s, const uint8_t *p, size_t n, int *ret_signal);
+void terminal_lead(const struct command *c);
+long terminal_signal(const struct command *c, int sig);
 
 /* The runner's main function: the stack is its own. */
 void runner_main(void *command);
 
-/* The processes below `root`, which is the caller or nobody's parent any more.  Reads /proc; needs no new process. */
-uint32_t tree_count(int root);
+/* The processes below `root`, which is the caller or nobody's parent any more, and those with its mark.  Reads /proc; needs no
+ * new process. */
+uint32_t tree_count(int root, uint64_t mark);
 /* Sends a signal to each; returns how many there are then.  SIGKILL: stops them all first, and repeats until none is left or
  * two seconds have passed; reap() is called in between. */
-uint32_t tree_signal(int root, int sig, void (*reap)(void *arg), void *arg);
+uint32_t tree_signal(int root, uint64_t mark, int sig, void (*reap)(void *arg), void *arg);

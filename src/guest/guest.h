@@ -23,6 +23,9 @@ enum {
 
 int guest_main(int argc, char **argv, char **env);
 
+/* False: this kernel knows no subreapers (gVisor's): whatever loses its parent becomes PID 1's. */
+extern bool guest_adopts;
+
 /* Without arguments the guest serves a session (session.c). */
 int session_main(char **env);
 
@@ -34,6 +37,8 @@ struct guest_place {
 	int fd[3];       /* become its standard streams */
 	const char *dir; /* working directory; empty: the guest's */
 	uint32_t umask;
+	uint64_t mark; /* its RLIMIT_RSS, see exec.h; 0: as it is */
+	bool led;      /* with a terminal: the parent leads the session, see terminal.c */
 	int *pid; /* written by the child before all else: whoever waits for it may be killed */
 };
 

@@ -9,17 +9,18 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 
 #include "guest/exec.h"
 
 enum { MAX_SPARE = 4 };
+#define MARKS (1ull << 62)
 
 static struct command *spare; /* memory alone */
 static unsigned n_spare;
 static struct command *prepared; /* its runner has a child, which waits */
 static struct command *resting;  /* an idle runner, to be prepared when there is time */
 static struct command *leaving;  /* on their way out, to be reaped */
+static uint64_t n_marks;
 
 static void clear(struct command *c)
 {
@@ -107,58 +108,13 @@ static long make_pipes(struct stream *s, struct command *c, bool input)
 	return r;
 }
 
-void launch_set_size(int fd, uint32_t rows, uint32_t columns)
-{
-	struct winsize w = { .ws_row = (uint16_t)rows, .ws_col = (uint16_t)columns };
-
-	(void)sys3(SYS_ioctl, fd, TIOCSWINSZ, &w);
-}
-
-/* By its name, where the kernel can't do without (gVisor). */
-static long open_peer(long fd, int flags)
-{
-	char path[40] = "/dev/pts/";
-	uint32_t number = 0;
-	long r = sys3(SYS_ioctl, fd, TIOCGPTN, &number);
-
-	if (r < 0)
-		return r;
-	(void)text_number(path + 9, number);
-	return sys4(SYS_openat, AT_FDCWD, path, flags, 0);
-}
-
-static long make_terminal(struct stream *s, struct command *c, const struct wire_run *m)
-{
-	const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
-	int unlock = 0;
-	long fd = sys4(SYS_openat, AT_FDCWD, "/dev/ptmx", flags | O_NONBLOCK, 0), peer;
-
-	if (fd < 0)
-		return fd;
-	s->source[0] = s->sink = (int)fd;
-	s->out[1].ended = s->out[1].eof = true;
-	peer = sys3(SYS_ioctl, fd, TIOCSPTLCK, &unlock);
-	if (peer >= 0)
-		peer = sys3(SYS_ioctl, fd, TIOCGPTPEER, flags);
-	if (peer == -ENOTTY)
-		peer = open_peer(fd, flags);
-	if (peer < 0)
-		return peer;
-	if (m->rows || m->columns)
-		launch_set_size((int)fd, m->rows, m->columns);
-	c->own_fd[0] = (int)peer;
-	for (int i = 0; i < 3; i++)
-		c->place.fd[i] = (int)peer;
-	return 0;
-}
-
 static long make_streams(struct stream *s, struct command *c, const struct wire_run *m)
 {
 	long r;
 
 	session_act_as(c->exec.uid, c->exec.gid);
 	if (m->flags & WIRE_RUN_TERMINAL)
-		r = make_terminal(s, c, m);
+		r = terminal_make(s, c, m);
 	else
 		r = make_pipes(s, c, m->flags & WIRE_RUN_STDIN);
 	session_act_as(session.uid, session.gid);
@@ -170,6 +126,7 @@ static long make_streams(struct stream *s, struct command *c, const struct wire_
 static void set_start(struct command *c)
 {
 	c->place.umask = session.umask;
+	c->place.mark = c->mark = guest_adopts ? 0 : MARKS + ++n_marks;
 	c->place.pid = &c->pid;
 	c->start.exec = &c->exec;
 	c->start.place = &c->place;
@@ -313,7 +270,8 @@ uint32_t launch_again(struct stream *s, struct command *c, bool runner_lives)
 
 void launch_rest(struct command *c)
 {
-	if (prepared || resting)
+	/* one that leads a session is of no use for what has no terminal */
+	if (prepared || resting || c->pts)
 		leave(c);
 	else
 		resting = c;

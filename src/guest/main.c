@@ -221,12 +221,17 @@ static void loop(void)
 	}
 }
 
+bool guest_adopts;
+
 int guest_main(int argc, char **argv, char **env)
 {
 	struct wire_frame f;
+	int adopts = 0;
 
 	(void)sys5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	/* setting it works for PID 1 of any kernel */
 	(void)sys5(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	guest_adopts = sys5(SYS_prctl, PR_GET_CHILD_SUBREAPER, &adopts, 0, 0, 0) >= 0;
 	guest_arm_parent_death();
 	if (argc < 2)
 		return session_main(env);

@@ -11,7 +11,7 @@
 
 #include "guest/exec.h"
 
-enum { SLOW_EXEC_NS = 20000000 };
+enum { SLOW_EXEC_NS = 20000000, ORPHANS_NS = 200000000 };
 
 static const uint64_t wanted = 1ull << (SIGCHLD - 1) | 1ull << (SIGUSR1 - 1);
 
@@ -63,7 +63,11 @@ static void offer_to_oom_killer(int pid)
 /* A runner that can't start anything is of no more use. */
 static void start(struct command *c)
 {
-	long r = guest_begin(c->child_stack + sizeof c->child_stack, &c->start);
+	long r;
+
+	if (c->pts)
+		terminal_lead(c);
+	r = guest_begin(c->child_stack + sizeof c->child_stack, &c->start);
 
 	launch_close_own(c);
 	if (r < 0) {
@@ -133,7 +137,9 @@ static void serve_ask(struct command *c)
 	if (!(ask & ASK_TREE))
 		wait_for_exec(c);
 	if (ask & ASK_TREE)
-		c->answer = tree_signal((int)sys0(SYS_getpid), sig, reap, c);
+		c->answer = tree_signal((int)sys0(SYS_getpid), c->mark, sig, reap, c);
+	else if (ask & ASK_FOREGROUND)
+		r = terminal_signal(c, sig);
 	else if (!c->gone)
 		r = sys2(SYS_kill, -c->pid, sig);
 	else
@@ -144,15 +150,24 @@ static void serve_ask(struct command *c)
 	tell();
 }
 
+/* Nobody tells of the end of what is no child. */
+static bool has_orphans(const struct command *c)
+{
+	return c->mark && c->gone && tree_count((int)sys0(SYS_getpid), c->mark) > 0;
+}
+
 /* From its start to the end of the last process that it left. */
 static void run(struct command *c)
 {
-	bool told = false, grown = false;
+	static const struct {
+		int64_t sec, nsec;
+	} again = { 0, ORPHANS_NS };
+	bool told = false, grown = false, children;
 
 	start(c);
-	while (reap_all(c)) {
+	while ((children = reap_all(c)) || has_orphans(c)) {
 		if (c->gone && !told) {
-			c->left = tree_count((int)sys0(SYS_getpid));
+			c->left = tree_count((int)sys0(SYS_getpid), c->mark);
 			__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
 			tell();
 			told = true;
@@ -162,7 +177,8 @@ static void run(struct command *c)
 			grow_up(c);
 		}
 		serve_ask(c);
-		(void)sys4(SYS_rt_sigtimedwait, &wanted, 0, 0, sizeof wanted);
+		(void)sys4(
+			SYS_rt_sigtimedwait, &wanted, 0, children ? NULL : &again, sizeof wanted);
 	}
 	if (c->start.error < 0)
 		c->error = (uint32_t)-c->start.error;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "guest/dial.h"
 #include "guest/guest.h"
@@ -130,13 +131,21 @@ static long enter(const char *dir)
 	return r == -ENOENT ? -ENOTDIR : r;
 }
 
+/* Whatever it starts will have it too. */
+static void put_mark(uint64_t mark)
+{
+	const struct rlimit64 l = { mark, RLIM64_INFINITY };
+
+	(void)sys4(SYS_prlimit64, 0, RLIMIT_RSS, &l, 0);
+}
+
 /* All that is the same for whatever comes. */
 static long prepare(const struct guest_start *s)
 {
 	long r;
 
 	/* a session is for whoever has a terminal, or is alone; for others a group will do, at a tenth of the time */
-	if (s->place && !(s->exec->flags & WIRE_EXEC_TERMINAL))
+	if (s->place && (!(s->exec->flags & WIRE_EXEC_TERMINAL) || s->place->led))
 		r = sys2(SYS_setpgid, 0, 0);
 	else
 		r = sys0(SYS_setsid);
@@ -144,13 +153,18 @@ static long prepare(const struct guest_start *s)
 		return r;
 	if (s->place) {
 		*s->place->pid = (int)sys0(SYS_getpid);
+		if (s->place->mark)
+			put_mark(s->place->mark);
 		(void)sys1(SYS_umask, s->place->umask);
 		r = take_streams(s->place->fd);
 		if (r < 0)
 			return r;
 	}
 	if (s->exec->flags & WIRE_EXEC_TERMINAL) {
-		r = sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
+		int group = (int)sys0(SYS_getpid);
+
+		r = s->place && s->place->led ? sys3(SYS_ioctl, 0, TIOCSPGRP, &group)
+					      : sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
 		if (r < 0)
 			return r;
 	}

@@ -19,6 +19,7 @@ enum {
 struct process {
 	int pid, parent;
 	bool below, zombie;
+	uint64_t mark; /* see exec.h */
 };
 
 struct scan {
@@ -36,6 +37,25 @@ struct dirent64 {
 	uint8_t type;
 	char name[];
 };
+
+/* The soft RLIMIT_RSS, as far behind the parent's number as it stands. */
+static uint64_t read_mark(char *at)
+{
+	enum { FIELDS = 21 };
+	uint64_t v;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < FIELDS; i++) {
+		while (*at && *at != ' ')
+			at++;
+		while (*at == ' ')
+			at++;
+	}
+	while (at[n] >= '0' && at[n] <= '9')
+		n++;
+	at[n] = 0;
+	return text_parse(at, UINT64_MAX, &v) ? v : 0;
+}
 
 /* "PID (NAME) STATE PARENT ...", where NAME may hold anything. */
 static bool read_stat(struct scan *s, const char *name, struct process *p)
@@ -64,6 +84,7 @@ static bool read_stat(struct scan *s, const char *name, struct process *p)
 		return false;
 	p->zombie = at[2] == 'Z' || at[2] == 'X';
 	at += 4;
+	p->mark = read_mark(at);
 	for (n = 0; at[n] >= '0' && at[n] <= '9';)
 		n++;
 	at[n] = 0;
@@ -108,6 +129,14 @@ static struct process *find(struct scan *s, int pid)
 	return NULL;
 }
 
+/* Whatever lost its parent is PID 1's. */
+static void mark_orphans(struct scan *s, uint64_t mark)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->all[i].parent == 1 && s->all[i].mark == mark)
+			s->all[i].below = true;
+}
+
 /* Parents mostly stand before their children: one pass more than the depth at which that is not so. */
 static void mark_below(struct scan *s, int root)
 {
@@ -128,7 +157,7 @@ static void mark_below(struct scan *s, int root)
 	}
 }
 
-static bool look(struct scan *s, int root)
+static bool look(struct scan *s, int root, uint64_t mark)
 {
 	long n;
 
@@ -139,6 +168,8 @@ static bool look(struct scan *s, int root)
 		take_names(s, n);
 	if (n < 0)
 		return false;
+	if (mark)
+		mark_orphans(s, mark);
 	mark_below(s, root);
 	return true;
 }
@@ -178,14 +209,14 @@ static void done(struct scan *s)
 	unmap_memory(s, sizeof *s);
 }
 
-uint32_t tree_count(int root)
+uint32_t tree_count(int root, uint64_t mark)
 {
 	struct scan *s = begin();
 	uint32_t n = 0;
 
 	if (!s)
 		return 0;
-	if (look(s, root))
+	if (look(s, root, mark))
 		n = signal_all(s, 0);
 	done(s);
 	return n;
@@ -201,11 +232,11 @@ static void pause_ms(unsigned ms)
 }
 
 /* A stopped process makes no others: when two looks find the same number, these are all. */
-static void stop_all(struct scan *s, int root)
+static void stop_all(struct scan *s, int root, uint64_t mark)
 {
 	uint32_t before = 0, n;
 
-	for (int i = 0; i < STOP_ROUNDS && look(s, root); i++) {
+	for (int i = 0; i < STOP_ROUNDS && look(s, root, mark); i++) {
 		n = signal_all(s, SIGSTOP);
 		if (n <= 1 || n == before)
 			return;
@@ -213,12 +244,13 @@ static void stop_all(struct scan *s, int root)
 	}
 }
 
-static uint32_t kill_all(struct scan *s, int root, void (*reap)(void *arg), void *arg)
+static uint32_t kill_all(
+	struct scan *s, int root, uint64_t mark, void (*reap)(void *arg), void *arg)
 {
 	unsigned wait = 1;
 	uint32_t n = 0;
 
-	stop_all(s, root);
+	stop_all(s, root, mark);
 	for (int i = 0; i < KILL_ROUNDS; i++) {
 		n = signal_all(s, SIGKILL);
 		if (!n)
@@ -227,13 +259,13 @@ static uint32_t kill_all(struct scan *s, int root, void (*reap)(void *arg), void
 		wait = wait < MAX_PAUSE_MS ? wait * 2 : MAX_PAUSE_MS;
 		if (reap)
 			reap(arg);
-		if (!look(s, root))
+		if (!look(s, root, mark))
 			break;
 	}
 	return n;
 }
 
-uint32_t tree_signal(int root, int sig, void (*reap)(void *arg), void *arg)
+uint32_t tree_signal(int root, uint64_t mark, int sig, void (*reap)(void *arg), void *arg)
 {
 	struct scan *s = begin();
 	uint32_t n = 0;
@@ -241,8 +273,8 @@ uint32_t tree_signal(int root, int sig, void (*reap)(void *arg), void *arg)
 	if (!s)
 		return 0;
 	if (sig == SIGKILL)
-		n = kill_all(s, root, reap, arg);
-	else if (look(s, root))
+		n = kill_all(s, root, mark, reap, arg);
+	else if (look(s, root, mark))
 		n = signal_all(s, sig);
 	done(s);
 	return n;
