@@ -33,5 +33,7 @@ mkdir "$T/into"
 bailey cp "$sb:/workspace/new" "$T/into"
 is 'out into a directory' "$sum" "$(tree_sum "$T/into/new")"
 refuses not_a_directory 'a tree over a file' cp "$T/t" "$sb:/workspace/new/a/f"
-bailey cp "$sb:/etc" "$T/etc"
-holds 'a tree of the image' [ -s "$T/etc/passwd" ]
+inside 'ls -A /etc/alternatives'
+cp "$T/out" "$T/names"
+bailey cp "$sb:/etc/alternatives" "$T/alternatives"
+is 'a tree of the image' "$(cat "$T/names")" "$(ls -A "$T/alternatives")"

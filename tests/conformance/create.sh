@@ -32,7 +32,12 @@ is 'its process limit' 33 "$(fact pids)"
 before=$(ids | wc -l)
 refuses value_out_of_range 'too small a disk' create --disk 1
 refuses bad_value 'a time that is none' create --ttl soon
-refuses image_missing 'an image that is not there' create --image "$T/none"
+if [ "$maker" = native ]; then
+	refuses image_missing 'an image that is not there' create --image "$T/none"
+else
+	refuses image_missing 'an image that is not there' create --image none/such:1
+	refuses bad_value 'what is no name of an image' create --image "$T/none"
+fi
 refuses mount_source_missing 'a workspace that is not there' create --workspace "$T/none"
 mkdir "$T/home2"
 BAILEY_LIBEXEC=$T/home2 bailey create

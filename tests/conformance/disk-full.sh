@@ -4,6 +4,16 @@
 # shellcheck disable=SC2016,SC2034,SC2154
 
 new --disk 16m
+# where nothing bounds it, it is looked at: what is over is stopped, and can be started to make room
+if [ "$(fact disk_kind)" = watched ]; then
+	inside 'dd if=/dev/zero of=/workspace/big bs=64k count=480 2>/dev/null; sleep 10'
+	state 'it is stopped' stopped
+	is 'the reason' disk_full "$(fact exit_reason)"
+	bailey start "$sb"
+	tells 'with room again it goes on' x 'rm /workspace/big; sleep 3; echo x'
+	state 'and runs' running
+	return
+fi
 inside 'dd if=/dev/zero of=/workspace/big bs=64k 2>&1'
 like 'the command is told' '*No space left*' "$(cat "$T/out")"
 inside 'stat -c %s /workspace/big'

@@ -18,7 +18,7 @@ if [ -s "$T/copying" ]; then
 	holds 'bytes grow' eval '[ "$(sed "s/.*\"bytes\":\"\([0-9]*\)\".*/\1/" "$T/copying" | sort -n | tail -n 1)" -ge 134217728 ]'
 else
 	# a store that shares blocks copies nothing
-	is 'without a word only where blocks are shared' loop "$(fact disk_kind "$child")"
+	like 'without a word only where blocks are shared, or the daemon copies' '@(loop|watched)' "$(fact disk_kind "$child")"
 fi
 sb=$child
 tells 'the fork has it all' 150000000 'stat -c %s /workspace/f'

@@ -5,12 +5,7 @@
 
 new
 detach sleep 300
-guest=
-for p in $(children_of "$(owner_of "$sb")"); do
-	if [[ $(tr '\0' ' ' <"/proc/$p/cmdline") == *bailey-guest* ]]; then
-		guest=$p
-	fi
-done
+guest=$(guest_of "$sb")
 [ -n "$guest" ] || {
 	not_ok 'there is a guest' "$(children_of "$(owner_of "$sb")")"
 	return

@@ -8,7 +8,7 @@ bailey inspect "$sb" --json
 reports 'JSON: what was asked' id string "$sb" name string seen state string running \
 	kind string sandbox memory_bytes number $((256 << 20)) disk_bytes number $((64 << 20)) \
 	pids number 50 cpu_millis number 500
-reports 'JSON: what was not' network string none image string host engine string "$engine"
+reports 'JSON: what was not' network string none image string "$image" engine string "$maker"
 bailey inspect "$sb"
 like 'as text' "*$sb*" "$(cat "$T/out")"
 holds 'the owner lives' alive "$(owner_of "$sb")"

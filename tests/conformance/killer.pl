@@ -1,7 +1,8 @@
 # usage: killer.pl RESULT VICTIM MICROSECONDS OWNER COMMAND...
 # Starts a command of the program, waits, and kills one part of an engine meanwhile: the owner (a
 # pid, or 0: of what the command makes), its channel process, its guest, or (new) each process of an
-# engine that was not there before.  Writes to RESULT how many it killed; ends with the command's
+# engine that was not there before.  GUEST in the environment is the guest's pid where it is no child
+# of the owner's.  Writes to RESULT how many it killed; ends with the command's
 # status, or 137 when the command did not end in 20 seconds.
 # Only processes below the caller's own adopter (reaper.pl) are looked at.
 use strict;
@@ -48,6 +49,7 @@ sub engines {
 sub victims {
 	my @engines = engines();
 	return grep { !$_[0]{$_} } @engines if $victim eq 'new';
+	return $ENV{GUEST} if $victim eq 'guest' && $ENV{GUEST};
 	my %engine = map { $_ => 1 } @engines;
 	my @owners = $owner || grep { my $p = $_; !$_[0]{$p} && !$engine{parent($p)} } @engines;
 	return @owners if $victim eq 'owner';

@@ -7,6 +7,8 @@ who=user
 [ "$(id -u)" -ne 0 ] || who=root
 rw=() # what a directory of root's needs to be writable
 [ $who = user ] || rw=(--root-workspace)
+# what sandboxes are made by, as inspect says it, and from
+maker=${BAILEY_ENGINE_DEFAULT:-native} image=${BAILEY_RUN_IMAGE:-host}
 id_pattern='b+([0-9a-f])'
 
 # Makes a sandbox; sets sb to its id.  A failure ends the behaviour: nothing that follows could hold.
@@ -128,6 +130,29 @@ owner_of() { # SANDBOX
 	fact owner_pid "$1"
 }
 
+# The guest as the host sees it.
+guest_of() { # SANDBOX
+	local p
+	if [ "$maker" = docker ]; then
+		docker inspect -f '{{.State.Pid}}' "$(docker ps -qf "label=bailey.id=$1")"
+		return
+	fi
+	for p in $(children_of "$(owner_of "$1")"); do
+		[[ $(tr '\0' ' ' <"/proc/$p/cmdline") != *bailey-guest* ]] || echo "$p"
+	done
+}
+
+# Its owner is killed, and whatever would go on without one: it is lost.
+lose() { # SANDBOX
+	local owner container
+	owner=$(owner_of "$1")
+	kill -KILL "$owner"
+	until_true 30 dead "$owner" || true
+	[ "$maker" = docker ] || return 0
+	container=$(docker ps -aqf "label=bailey.id=$1")
+	docker rm -f "$container" >/dev/null
+}
+
 children_of() { # PID
 	cat "/proc/$1/task/$1/children" 2>/dev/null || true
 }
@@ -157,6 +182,20 @@ tree_sum_inside() { # DIRECTORY
 
 file_sum() { # FILE
 	sha256sum <"$1" | cut -d ' ' -f 1
+}
+
+# A sandbox with files that are not usual, below /workspace/odd: of every kind, with holes, with names that are no text.
+odd=$'not\xff\xfeutf8'
+# what is there, of what kind, how long, and how much room it takes
+look='cd /workspace/odd && find . -mindepth 1 \( -type d -printf "%y %p\0" -o -printf "%y %s %l %p\0" \) | sort -z | sha256sum
+	[ $(($(stat -c %b hole) / 2)) -lt 1024 ] && echo sparse; dd if=hole bs=1 skip=100000000 count=4 2>/dev/null'
+make_odd() {
+	new --disk 48m
+	inside 'mkdir odd && cd odd && echo 1 >"$(printf "not\377\376utf8")" && mkdir "$(printf "d\200\nx")" &&
+		echo 2 >"$(printf "d\200\nx/in")" && ln -s "$(printf "to\377")" "$(printf "l\377")" && truncate -s 300M hole &&
+		printf data | dd of=hole bs=1 seek=100000000 conv=notrunc 2>/dev/null && truncate -s 200M all-hole &&
+		mkfifo fifo && perl -MSocket -e "socket S, PF_UNIX, SOCK_STREAM, 0; bind S, pack_sockaddr_un(q(sock)) or die"
+		perl -e "exit(syscall(259, -100, my \$n = q(device), 0020666, 0x103) == 0 ? 0 : 3)"'
 }
 
 # Removes what the behaviour left standing.

@@ -1,18 +1,9 @@
 # shellcheck shell=bash
-# Behaviour of run.sh: names that are no UTF-8, holes, FIFOs and sockets in diff, apply, archives, snapshots and forks.
+# Behaviour of run.sh: names that are no UTF-8, holes, FIFOs and sockets in diff, apply and archives.
 # what is expanded inside; what the library shares
 # shellcheck disable=SC2016,SC2034,SC2154
 
-odd=$'not\xff\xfeutf8'
-# what is there, of what kind, how long, and how much room it takes
-look='cd /workspace/odd && find . -mindepth 1 \( -type d -printf "%y %p\0" -o -printf "%y %s %l %p\0" \) | sort -z | sha256sum
-	[ $(($(stat -c %b hole) / 2)) -lt 1024 ] && echo sparse; dd if=hole bs=1 skip=100000000 count=4 2>/dev/null'
-new --disk 48m
-inside 'mkdir odd && cd odd && echo 1 >"$(printf "not\377\376utf8")" && mkdir "$(printf "d\200\nx")" &&
-	echo 2 >"$(printf "d\200\nx/in")" && ln -s "$(printf "to\377")" "$(printf "l\377")" && truncate -s 300M hole &&
-	printf data | dd of=hole bs=1 seek=100000000 conv=notrunc 2>/dev/null && truncate -s 200M all-hole &&
-	mkfifo fifo && perl -MSocket -e "socket S, PF_UNIX, SOCK_STREAM, 0; bind S, pack_sockaddr_un(q(sock)) or die"
-	perl -e "exit(syscall(259, -100, my \$n = q(device), 0020666, 0x103) == 0 ? 0 : 3)"'
+make_odd
 is 'all are made but a device, which is refused' 3 "$rc"
 inside "$look"
 there=$(cat "$T/out")
@@ -56,17 +47,4 @@ for verb in apply cp; do
 	rm -rf "${T:?}/$verb"
 done
 
-a=$sb
-for of in running stopped; do
-	sb=$a
-	[ $of = running ] || bailey stop "$a"
-	bailey snapshot "$a" --name "snap-$of"
-	is "snapshot of a $of one" 0 "$rc"
-	bailey fork "snap-$of"
-	is "a fork of it" 0 "$rc"
-	sb=$(cat "$T/out")
-	inside "$look"
-	is "$of: all is as it was" "$there" "$(cat "$T/out")"
-	tells "$of: a FIFO and a socket" 'ps' 'cd /workspace/odd; [ -p fifo ] && [ -S sock ] && echo ps'
-done
 rm -rf "$T/target" "$T/tar"

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016,SC2034,SC2154
 
 new
-detach sh -c 'i=0; while :; do i=$((i + 1)); echo $i >/workspace/n; sleep 0.02; done'
+detach sh -c 'i=0; while :; do i=$((i + 1)); echo $i >/workspace/new; mv /workspace/new /workspace/n; sleep 0.02; done'
 sleep 0.3
 bailey pause "$sb"
 is 'pause' 0 "$rc"

@@ -8,9 +8,7 @@ is 'of an empty home' 0 "$rc"
 new --name alive
 lives=$sb
 new --name dead
-owner=$(owner_of "$sb")
-kill -KILL "$owner"
-holds 'its owner is dead' until_true 30 dead "$owner"
+lose "$sb"
 bailey prune
 is 'status' 0 "$rc"
 like 'says what it removed' "*$sb*" "$(cat "$T/out")"

@@ -156,6 +156,19 @@ static bool name_is_taken(struct docker *d, const char *name)
 	return taken;
 }
 
+/* No name of an image: it begins otherwise, or its last part before a tag has capital letters. */
+static bool is_no_image(const json_t *body)
+{
+	const char *ref = docker_json_text(body, "Image"), *last;
+
+	if (!ref ||
+		strspn(ref, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == 0)
+		return true;
+	last = strrchr(ref, '/');
+	last = last ? last + 1 : ref;
+	return strcspn(last, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") < strcspn(last, ":@");
+}
+
 int docker_create(struct docker *d, const char *name, const json_t *body, char ret_id[DOCKER_ID],
 	json_t **ret_warnings, struct err *e)
 {
@@ -177,7 +190,9 @@ int docker_create(struct docker *d, const char *name, const json_t *body, char r
 	if (reply.status == 409 || (reply.status == 500 && name_is_taken(d, name)))
 		return api_refused(R_SANDBOX_EXISTS, &reply, what, e);
 	if (reply.status != 201)
-		return api_refused(R_DOCKER_REFUSED, &reply, what, e);
+		return api_refused(
+			reply.status == 400 && is_no_image(body) ? R_BAD_VALUE : R_DOCKER_REFUSED,
+			&reply, what, e);
 	if (api_json(&reply, what, JSON_OBJECT, &answer, e) < 0)
 		return -1;
 	id = docker_json_text(answer, "Id");

@@ -102,7 +102,8 @@ static int by_path(const void *a, const void *b)
 bool docker_made(const struct sandbox_spec *s, const char *path)
 {
 	static const char *const made[] = { "run", "run/bailey", "run/bailey-guest", "home", "dev",
-		"proc", "sys", "etc/hosts", "etc/hostname", "etc/resolv.conf", ".dockerenv" };
+		"proc", "sys", "etc/hosts", "etc/hostname", "etc/machine-id", "etc/resolv.conf",
+		".dockerenv" };
 
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++)
 		if (streq(path, made[i]))

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "archive/archive.h"
@@ -99,7 +100,7 @@ static int check_it(struct sandbox *sb, const json_t *asked, struct err *e)
 	return request_compare(asked, there, sb->engine->info.podman, e);
 }
 
-/* --- the workload's own directories -------------------------------------------------------------------------------- */
+/* --- what a sandbox has of its own -------------------------------------------------------------------------------- */
 
 static bool is_mounted(const struct sandbox_spec *s, const char *target)
 {
@@ -112,6 +113,19 @@ static bool is_mounted(const struct sandbox_spec *s, const char *target)
 	return false;
 }
 
+static int put_entry(const struct sandbox *sb, int fd, const struct archive_entry *entry,
+	const char *text, struct err *e)
+{
+	static const uint8_t zeros[ARCHIVE_END_SIZE];
+	_cleanup_free_ uint8_t *head = xcalloc(1, ARCHIVE_HEADER_CAP(0));
+	const size_t n = archive_put(head, ARCHIVE_HEADER_CAP(0), entry, NULL, 0);
+
+	if (n && write_all(fd, head, n) == 0 && write_all(fd, text, entry->size) == 0 &&
+		write_all(fd, zeros, archive_padding(entry->size)) == 0)
+		return 0;
+	return err_set(e, R_SETUP_FAILED, errno, "make '/%s' of sandbox '%s'", entry->name, sb->id);
+}
+
 static int put_dir(const struct sandbox *sb, int fd, const char *path, uint32_t mode, struct err *e)
 {
 	const struct sandbox_spec *s = sb->spec;
@@ -121,36 +135,47 @@ static int put_dir(const struct sandbox *sb, int fd, const char *path, uint32_t 
 		.gid = s->gid,
 		.mtime_ns = (int64_t)clock_ns(CLOCK_REALTIME),
 		.name = path + 1 };
-	uint8_t *head;
-	size_t n;
-	int r;
 
 	if (!path[1] || is_mounted(s, path))
 		return 0;
-	head = xcalloc(1, ARCHIVE_HEADER_CAP(0));
-	n = archive_put(head, ARCHIVE_HEADER_CAP(0), &entry, NULL, 0);
-	r = n && write_all(fd, head, n) == 0
-		? 0
-		: err_set(e, R_SETUP_FAILED, errno, "make '%s' of sandbox '%s'", path, sb->id);
-	free(head);
-	return r;
+	return put_entry(sb, fd, &entry, "", e);
+}
+
+/* Each sandbox is a machine of its own, a fork too. */
+static int put_machine_id(const struct sandbox *sb, int fd, struct err *e)
+{
+	uint64_t random[2];
+	char id[34];
+	const struct archive_entry entry = { .type = ARCHIVE_FILE,
+		.mode = 0444,
+		.size = sizeof id - 1,
+		.mtime_ns = (int64_t)clock_ns(CLOCK_REALTIME),
+		.name = "etc/machine-id" };
+
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		return err_set(e, R_SETUP_FAILED, errno, "make sandbox '%s'", sb->id);
+	FMT(id, "%016llx%016llx\n", (unsigned long long)random[0], (unsigned long long)random[1]);
+	return put_entry(sb, fd, &entry, id, e);
 }
 
 /* An image knows nothing of the user that works in it: its home and /workspace are made, or become his. */
-static int put_dirs(struct sandbox *sb, struct err *e)
+static int put_own(struct sandbox *sb, struct err *e)
 {
 	static const uint8_t end[ARCHIVE_END_SIZE];
 	_cleanup_close_ int fd = -1;
 	struct docker *d;
 
-	if (sb->spec->read_only || sb->spec->profile != SPEC_CREATE || *sb->own_image)
+	if (sb->spec->read_only || sb->spec->profile != SPEC_CREATE)
 		return 0;
-	fd = memfd_create("dirs", MFD_CLOEXEC);
+	fd = memfd_create("own", MFD_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, R_NO_MEMORY, errno, "make sandbox '%s'", sb->id);
 	d = engine_daemon(sb->engine, e);
-	if (!d || put_dir(sb, fd, sb->spec->home, 0700, e) < 0 ||
-		put_dir(sb, fd, "/workspace", 0755, e) < 0)
+	if (!d || put_machine_id(sb, fd, e) < 0)
+		return -1;
+	if (!*sb->own_image &&
+		(put_dir(sb, fd, sb->spec->home, 0700, e) < 0 ||
+			put_dir(sb, fd, "/workspace", 0755, e) < 0))
 		return -1;
 	if (write_all(fd, end, sizeof end) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "make sandbox '%s'", sb->id);
@@ -172,7 +197,7 @@ static int make(struct sandbox *sb, struct request_facts *f, struct err *e)
 	request_name(name, sb->engine->home_hash, sb->id);
 	if (docker_create(d, name, asked, sb->container, NULL, e) < 0)
 		return -1;
-	if (check_it(sb, asked, e) == 0 && put_dirs(sb, e) == 0)
+	if (check_it(sb, asked, e) == 0 && put_own(sb, e) == 0)
 		return 0;
 	(void)container_remove(sb, &ignored);
 	return -1;

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "engine/docker/docker.h"
 
-enum { DISK_EVERY_MS = 2000 };
+enum { WATCH_DISK_MS = 1000, ASK_DISK_MS = 100 };
 
 static void forget(struct sandbox *sb)
 {
@@ -209,14 +209,14 @@ static void from_daemon(struct sandbox *sb, struct engine_stats *s)
 }
 
 /* The daemon walks the whole layer for this. */
-static void look_at_disk(struct sandbox *sb)
+static void look_at_disk(struct sandbox *sb, uint64_t not_within_ms)
 {
 	_cleanup_err_ struct err ignored = ERR_INIT;
 	_cleanup_json_ json_t *all = NULL;
 	struct docker *d;
 	int64_t n;
 
-	if (boottime_ms() - sb->disk_at < DISK_EVERY_MS / 2)
+	if (boottime_ms() - sb->disk_at < not_within_ms)
 		return;
 	d = engine_daemon(sb->engine, &ignored);
 	if (!d || docker_inspect_size(d, sb->container, &all, &ignored) < 0)
@@ -235,7 +235,7 @@ int docker_session_stats(struct sandbox *sb, struct engine_stats *ret, struct er
 		s.pause = streq(sb->engine->info.cgroup_version, "2") ? ENGINE_PAUSE_CGROUP
 								      : ENGINE_PAUSE_FREEZER;
 	if (sb->spec->disk_bytes && *sb->container) {
-		look_at_disk(sb);
+		look_at_disk(sb, ASK_DISK_MS);
 		s.disk_used = sb->disk_used;
 		s.disk_size = sb->spec->disk_bytes;
 	}
@@ -259,7 +259,7 @@ int docker_session_watch(struct sandbox *sb, struct err *e)
 	if (s.has_cpu && s.cpu_us == sb->watched_cpu)
 		return 0;
 	sb->watched_cpu = s.cpu_us;
-	look_at_disk(sb);
+	look_at_disk(sb, WATCH_DISK_MS);
 	if (sb->disk_used <= sb->spec->disk_bytes)
 		return 0;
 	err_set(e, R_DISK_FULL, 0, "sandbox '%s' holds %llu bytes, over its %llu", sb->id,
