@@ -97,6 +97,10 @@ bool docker_made(const struct sandbox_spec *s, const char *path);
 int trees_changes(const struct sandbox *sb, const json_t *there, int out, bool content,
 	bool *ret_done, struct err *e);
 
+/* --- usage.c --- */
+/* Bytes that the container's own layer takes; false: not to be seen here.  there: of docker_inspect(). */
+bool docker_usage(const struct sandbox *sb, const json_t *there, uint64_t *ret);
+
 /* --- sweep.c --- */
 int docker_home_containers(struct engine *g, json_t **ret, struct err *e);
 bool docker_owner_lives(const struct engine *g, const char *id);

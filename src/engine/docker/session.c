@@ -219,10 +219,16 @@ static void look_at_disk(struct sandbox *sb, uint64_t not_within_ms)
 	if (boottime_ms() - sb->disk_at < not_within_ms)
 		return;
 	d = engine_daemon(sb->engine, &ignored);
-	if (!d || docker_inspect_size(d, sb->container, &all, &ignored) < 0)
+	if (!d || docker_inspect(d, sb->container, &all, &ignored) < 0)
 		return;
-	n = docker_json_number(all, "SizeRw");
-	sb->disk_used = n > 0 ? (uint64_t)n : 0;
+	if (!docker_usage(sb, all, &sb->disk_used)) {
+		json_decref(all);
+		all = NULL;
+		if (docker_inspect_size(d, sb->container, &all, &ignored) < 0)
+			return;
+		n = docker_json_number(all, "SizeRw");
+		sb->disk_used = n > 0 ? (uint64_t)n : 0;
+	}
 	sb->disk_at = boottime_ms();
 }
 
