@@ -84,6 +84,9 @@ static long drop_rights(const struct wire_exec *exec)
 	struct __user_cap_data_struct keep[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
 	long r;
 
+	/* where the guest acts by its effective ids (gVisor), the real one brings the rights back */
+	if (sys0(SYS_geteuid) != sys0(SYS_getuid))
+		(void)sys3(SYS_setresuid, -1, sys0(SYS_getuid), -1);
 	/* the ids are already the workload's where there is no range: setgroups is then forbidden and nothing to drop */
 	r = sys2(SYS_setgroups, 0, 0);
 	if (r < 0 && sys0(SYS_geteuid) != (long)exec->uid)
