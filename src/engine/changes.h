@@ -10,7 +10,7 @@
 enum {
 	CHANGES_WRITABLE = 24,
 	CHANGES_LOWER = 160, /* Docker's images have up to 127 layers */
-	CHANGES_GROWTH = 4, /* bytes of an archive for each byte that the layers can hold */
+	CHANGES_GROWTH = 4,  /* bytes of an archive for each byte that the layers can hold */
 };
 
 /* One directory of one layer; ids: what is taken off an owner to have the id inside. */

@@ -226,8 +226,8 @@ int seccomp_install(bool allow_setgid);
 /* --- layers.c: the files of a sandbox that lives ------------------------------------------------------------------ */
 
 enum {
-	LAYERS_MAX_SEALED = 6,   /* a deeper chain is made flat when the next layer is sealed */
-	LAYERS_PLACE = 16,       /* bytes of a name in the frame */
+	LAYERS_MAX_SEALED = 6, /* a deeper chain is made flat when the next layer is sealed */
+	LAYERS_PLACE = 16,     /* bytes of a name in the frame */
 };
 
 struct layers {
