@@ -17,7 +17,7 @@ bailey rm --force "$sb"
 
 # 280 MB of paths
 new --disk 200m
-inside 'perl -e "for (1 .. 19) { mkdir \"p\" x 200 or die; chdir \"p\" x 200 or die }
+limit=90 inside 'perl -e "for (1 .. 19) { mkdir \"p\" x 200 or die; chdir \"p\" x 200 or die }
 	for (1 .. 70000) { open my \$f, q(>), sprintf(\"%0200d\", \$_) or die }"'
 is 'many long paths are made' 0 "$rc"
 # of address space; what is kept of them is below 400 MB

@@ -31,7 +31,8 @@ is 'it is the same' "$sum" "$(tree_sum_inside /workspace/odd)"
 bailey cp "$sb:/workspace/odd" "$T/back"
 is 'out' 0 "$rc"
 is 'it is the same' "$sum" "$(tree_sum "$T/back")"
-between 'a hole stays a hole on the way out' 0 4096 "$(stat -c %b "$T/back/hole")"
+! tells_kinds 'a hole on the way out' ||
+	between 'a hole stays a hole on the way out' 0 4096 "$(stat -c %b "$T/back/hole")"
 bailey cp "$sb:/workspace/odd/"$'not\xff\xfeutf8' "$T/one"
 is 'one by its name' 1 "$(cat "$T/one")"
 bailey cp "$T/odd/"$'new\nline' "$sb:/workspace/"$'other\nline'

@@ -10,7 +10,7 @@ like 'prints the id alone' "$id_pattern" "$sb"
 is 'one line' 1 "$(wc -l <"$T/out")"
 is 'nothing else' '' "$(cat "$T/err")"
 state 'it runs' running
-is 'its engine' "$engine" "$(fact engine)"
+is 'its engine' "$maker" "$(fact engine)"
 tells 'the workspace is writable' x 'echo x >/workspace/f && cat /workspace/f'
 tells 'the home is' x 'echo x >~/f && cat ~/f'
 tells '/tmp is' x 'echo x >/tmp/f && cat /tmp/f'

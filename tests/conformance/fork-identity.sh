@@ -3,7 +3,7 @@
 # what is expanded inside; what the library shares
 # shellcheck disable=SC2016,SC2034,SC2154
 
-identity='cat /etc/machine-id; uname -n; cat /etc/hostname; cat /proc/sys/kernel/hostname'
+identity='cat /etc/machine-id; uname -n; cat /etc/hostname | grep .; cat /proc/sys/kernel/hostname'
 new --name parent
 inside "$identity"
 mapfile -t a <"$T/out"

@@ -44,6 +44,7 @@ on_small_disks() {
 	is 'stop' 0 "$rc"
 	if [ "$maker" = docker ]; then
 		# a container's guest is told by files there whom to dial
+		fill "$BAILEY_HOME"
 		limit=20 bailey start one
 		refused "$(rc_of disk_full)" disk_full 'start, which writes there'
 		drain "$BAILEY_HOME"
@@ -113,7 +114,7 @@ if ! can_mount; then
 fi
 mkdir "$T/small" "$T/dest"
 {
-	declare -p T lib section limit passed failed skipped rc sb who rw id_pattern started
+	declare -p T lib section limit passed failed skipped rc sb who rw maker image id_pattern started
 	declare -f
 } >"$T/functions"
 in_private_mounts '

@@ -198,6 +198,13 @@ make_odd() {
 		perl -e "exit(syscall(259, -100, my \$n = q(device), 0020666, 0x103) == 0 ? 0 : 3)"'
 }
 
+# gVisor keeps FIFOs and sockets of files in its own memory, and says of every file that it has no holes.
+tells_kinds() { # NAME
+	[ "$engine" = gvisor ] || return 0
+	skip "$1" 'gVisor has FIFOs and sockets in its memory alone, and tells of no holes'
+	return 1
+}
+
 # Removes what the behaviour left standing.
 remove_all() {
 	local all

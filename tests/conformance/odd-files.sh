@@ -7,11 +7,13 @@ make_odd
 is 'all are made but a device, which is refused' 3 "$rc"
 inside "$look"
 there=$(cat "$T/out")
-like 'they are there, with their holes' '*sparse*data' "$there"
+kinds=
+! tells_kinds 'FIFOs, sockets and holes' || kinds=1
+like 'they are there, with their holes' "*${kinds:+sparse}*data" "$there"
 
 bailey diff "$sb"
 is 'diff' 0 "$rc"
-for path in 'not\xff\xfeutf8' 'd\x80\x0ax' 'd\x80\x0ax/in' 'l\xff' hole all-hole fifo sock; do
+for path in 'not\xff\xfeutf8' 'd\x80\x0ax' 'd\x80\x0ax/in' 'l\xff' hole all-hole ${kinds:+fifo sock}; do
 	holds "diff has $path" grep -qxF "A workspace/odd/$path" "$T/out"
 done
 bailey diff "$sb" --json
@@ -22,7 +24,7 @@ holds 'a name that is no text comes as base64' \
 mkdir "$T/target"
 bailey apply "$sb" "$T/target" --yes
 is 'apply' 0 "$rc"
-like 'it says what it left out' '*left out*' "$(cat "$T/err")"
+[ -z "$kinds" ] || like 'it says what it left out' '*left out*' "$(cat "$T/err")"
 is 'odd names arrive' '1 2' "$(cat "$T/target/workspace/odd/$odd") $(cat "$T/target/workspace/odd/"d*/in)"
 is 'a link too' $'to\xff' "$(readlink "$T/target/workspace/odd/"$'l\xff')"
 is 'holes stay holes' "314572800 209715200 data" \
@@ -39,7 +41,7 @@ for verb in apply cp; do
 		"$BAILEY" cp "$sb:/workspace/odd" - >"$T/tar" 2>"$T/err" || rc=$?
 	fi
 	is "$verb: an archive" 0 "$rc"
-	between "$verb: without the holes: bytes" 1000 2000000 "$(stat -c %s "$T/tar")"
+	[ $verb$kinds = cp ] || between "$verb: without the holes: bytes" 1000 2000000 "$(stat -c %s "$T/tar")"
 	mkdir "$T/$verb"
 	tar -C "$T/$verb" -xf "$T/tar" 2>"$T/err" || true
 	is "$verb: tar reads it" 'data 2' "$(
