@@ -4,8 +4,8 @@
 # shellcheck disable=SC2016,SC2034,SC2154
 
 new
-make='cd /workspace && mkdir -p d/e && echo x >d/e/f && ln d/e/f hard && ln -s d/e soft &&
-	chmod 750 d && touch -d @1000000000 d/e/f && head -c 100000 /dev/urandom >random &&
+make='cd /workspace && mkdir -p d/e && echo x >d/e/f && touch -d @1000000000 d/e/f &&
+	ln d/e/f hard && ln -s d/e soft && chmod 750 d && head -c 100000 /dev/urandom >random &&
 	truncate -s 1000000 hole && printf x >"$(printf "n\377\n m")" && echo 1 >gone && rm gone &&
 	mkdir r && rmdir r'
 ! tells_kinds 'FIFOs and holes' || make="$make && mkfifo fifo"

@@ -15,7 +15,8 @@ engine=$1 behaviour=$2
 section="$behaviour: " limit=30 began=${EPOCHREALTIME/[.,]/}
 T=$(mktemp -d /var/tmp/bailey-conformance.XXXXXX)
 export BAILEY_HOME=$T/home
-trap 'cd /; stop_all; rm -rf "$T"' EXIT
+# an engine that is ending may still write there
+trap 'cd /; stop_all; rm -rf "$T" 2>/dev/null || { sleep 1 && rm -rf "$T"; }' EXIT
 mkdir "$T/home" "$T/w"
 cd "$T/w"
 # shellcheck disable=SC1090 # one of the files beside this one

@@ -190,8 +190,9 @@ int docker_create(struct docker *d, const char *name, const json_t *body, char r
 	if (reply.status == 409 || (reply.status == 500 && name_is_taken(d, name)))
 		return api_refused(R_SANDBOX_EXISTS, &reply, what, e);
 	if (reply.status != 201)
-		return api_refused(
-			reply.status == 400 && is_no_image(body) ? R_BAD_VALUE : R_DOCKER_REFUSED,
+		return api_refused(is_no_image(body) && (reply.status == 400 || d->podman)
+				? R_BAD_VALUE
+				: R_DOCKER_REFUSED,
 			&reply, what, e);
 	if (api_json(&reply, what, JSON_OBJECT, &answer, e) < 0)
 		return -1;

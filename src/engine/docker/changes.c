@@ -103,7 +103,7 @@ bool docker_made(const struct sandbox_spec *s, const char *path)
 {
 	static const char *const made[] = { "run", "run/bailey", "run/bailey-guest", "home", "dev",
 		"proc", "sys", "etc/hosts", "etc/hostname", "etc/machine-id", "etc/resolv.conf",
-		".dockerenv" };
+		".dockerenv", "run/.containerenv", "etc/mtab" };
 
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++)
 		if (streq(path, made[i]))
