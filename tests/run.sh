@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/run.sh [--strict] [SUITE...]
 # Runs the suites of the table below in order, each under a deadline and with its output in build/logs/SUITE.log, and sums
-# up.  BAILEY_TEST_LANES=2: in two lanes at once, see lane_of().  A suite prints lines "ok NAME", "not ok NAME", "skip NAME
-# REASON"; when its last line is "N passed, N failed, N skipped", that line counts.  --strict (CI) makes a skip that
-# tests/allowed-skips.txt does not name a failure.
+# up.  A suite prints lines "ok NAME", "not ok NAME", "skip NAME REASON"; when its last line is "N passed, N failed,
+# N skipped", that line counts.  --strict (CI) makes a skip that tests/allowed-skips.txt does not name a failure.
 # './dev test' builds what the suites need and calls this.
 set -eu
 
@@ -20,7 +19,6 @@ delegated=
 cgroup_parent=
 passed=0 failed=0 skipped=0
 strict=
-lanes=
 
 # name, runs as (self: whoever calls; user: a normal user, made for it when the caller is root), seconds, command
 suites() {
@@ -40,6 +38,7 @@ images-user      user  600 tests/images/run.sh
 docker-api       self  600 tests/docker/api.sh
 docker-adopt     self  180 tests/docker/adopt.sh
 docker-sweep     self  120 tests/docker/sweep.sh
+docker-runtimes  self  200 tests/docker/runtimes.sh
 escape           self  180 tests/escape/run.sh
 escape-user      user  180 tests/escape/run.sh
 walls            self   60 tests/bench/same-walls.sh
@@ -63,16 +62,6 @@ agents           self  420 tests/agents/run.sh
 package-build    self  420 tests/agents/package-build.sh
 vm               self  900 tests/vm/in-suite.sh
 END
-}
-
-# Which suites run beside the others, in a lane of their own: those that wait much (downloads, daemons) or only compute.  What
-# counts the whole machine's processes, mounts or cgroups runs when both lanes have ended.
-lane_of() {
-	case $1 in
-	lint | fuzz-replay | images* | docker-*) echo beside ;;
-	leak* | vm) echo alone ;;
-	*) echo first ;;
-	esac
 }
 
 # The normal user gets a copy of the tree: a clone below /root is closed to it.
@@ -105,21 +94,7 @@ delegate() {
 	cgroup_parent=$(sed -n 's/^BAILEY_CGROUP_PARENT=//p' "$BAILEY_LOGS/delegate.log")
 }
 
-# A lane is in the background and ignores the interrupt that ends this: it and what it started are ended by pid.
-end_tree() {
-	local child children=()
-	read -r -a children 2>/dev/null <"/proc/$1/task/$1/children" || true
-	for child in "${children[@]}"; do
-		end_tree "$child"
-	done
-	kill "$1" 2>/dev/null || true
-}
-
 drop_user() {
-	local lane
-	for lane in $lanes; do
-		end_tree "$lane"
-	done
 	[ -z "$delegated" ] || tools/delegate.sh down "$delegated" >>"$BAILEY_LOGS/delegate.log" 2>&1 || true
 	[ -n "$user_tree" ] || return 0
 	rm -rf "$user_tree"
@@ -235,62 +210,8 @@ wanted() {
 	return 1
 }
 
-# A lane's sums go into a file: it is a process of its own.
-run_lane() {
-	local lane=$1 name who limit command
-	shift
-	while read -r name who limit command; do
-		[ "$(lane_of "$name")" = "$lane" ] || continue
-		wanted "$name" "$@" || continue
-		# shellcheck disable=SC2086 # the table's command is words
-		run_suite "$name" "$who" "$limit" $command >"$BAILEY_LOGS/$lane.part" 2>&1
-		flock "$BAILEY_LOGS/print" cat "$BAILEY_LOGS/$lane.part"
-	done < <(suites)
-	echo "$passed $failed $skipped" >"$BAILEY_LOGS/$lane.sums"
-}
-
-sums_of() {
-	local p f s
-	if ! read -r p f s 2>/dev/null <"$BAILEY_LOGS/$1.sums"; then
-		echo "not ok the lane '$1' ended early"
-		f=1
-	fi
-	passed=$((passed + ${p:-0})) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
-}
-
-needs_user() {
-	local name who rest
-	[ "$(id -u)" -eq 0 ] || return 1
-	while read -r name who rest; do
-		[ "$who" != user ] || ! wanted "$name" "$@" || return 0
-	done < <(suites)
-	return 1
-}
-
-run_lanes() {
-	local lane
-	rm -f "$BAILEY_LOGS"/*.sums
-	: >"$BAILEY_LOGS/print"
-	# both lanes share it
-	! needs_user "$@" || make_user
-	run_lane beside "$@" &
-	lanes=$!
-	[ "${BAILEY_TEST_LANES:-1}" = 2 ] || wait "$lanes" || true
-	run_lane first "$@" &
-	lanes="$lanes $!"
-	# shellcheck disable=SC2086 # pids are words
-	wait $lanes || true
-	run_lane alone "$@" &
-	lanes=$!
-	wait "$lanes" || true
-	lanes=
-	for lane in first beside alone; do
-		sums_of "$lane"
-	done
-}
-
 main() {
-	local w
+	local name who limit command w
 	if [ "${1:-}" = --strict ]; then
 		strict=1
 		shift
@@ -307,7 +228,10 @@ main() {
 		delegate "$(id -un)"
 		export BAILEY_CGROUP_PARENT="$cgroup_parent"
 	fi
-	run_lanes "$@"
+	while read -r name who limit command; do
+		# shellcheck disable=SC2086 # the table's command is words
+		! wanted "$name" "$@" || run_suite "$name" "$who" "$limit" $command
+	done < <(suites)
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ]
 }

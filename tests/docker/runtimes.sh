@@ -54,6 +54,25 @@ made() { # NAME RUNTIME WORD...
 	cp "$T/out" "$T/id"
 }
 
+# Limits that somebody raised meanwhile: it does not start with them.
+raised() {
+	local id container words
+	made 'raised' ''
+	id=$(cat "$T/id") container=$(docker ps -q)
+	try "$BAILEY" stop "$id"
+	for words in 'memory --memory 256m --memory-swap 256m' 'process --pids-limit 4000' 'cpu --cpus 1.5'; do
+		# shellcheck disable=SC2086 # words
+		docker update ${words#* } "$container" >/dev/null
+		try "$BAILEY" start "$id"
+		like "raised: the ${words%% *} limit" "*${words%% *} limit*\[resource_limits_unenforced\]*" "$(cat "$T/err")"
+		is 'raised: nothing runs' '' "$(docker ps -q)"
+		docker update --memory 64m --memory-swap 64m --pids-limit 300 --cpus 1 "$container" >/dev/null
+	done
+	try "$BAILEY" start "$id"
+	is 'raised: as they were it starts' 0 "$rc"
+	try "$BAILEY" rm --force "$id"
+}
+
 gvisor() {
 	local host
 	host=$(uname -r)
@@ -135,6 +154,7 @@ main() {
 	import_busybox test/busybox:1
 	export BAILEY_HOME=$T/home BAILEY_LAUNCHER=none BAILEY_ENGINE_DEFAULT=docker BAILEY_DOCKER_DISK=watch \
 		BAILEY_RUN_IMAGE=test/busybox:1
+	raised
 	gvisor
 	stop_docker
 
