@@ -303,6 +303,18 @@ static bool is_above(const struct changes_place *p, unsigned layer, const char *
 	return false;
 }
 
+unsigned changes_fds(const struct changes_place *top, int out, int *keep)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < top->n_writable; i++)
+		keep[n++] = top->writable[i].fd;
+	for (unsigned i = 0; i < top->n_lower; i++)
+		keep[n++] = top->lower[i].fd;
+	keep[n++] = out;
+	return n;
+}
+
 void changes_place_done(struct changes_place *p)
 {
 	for (unsigned i = 0; i < p->n_writable; i++)

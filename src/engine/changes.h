@@ -10,7 +10,8 @@
 enum {
 	CHANGES_WRITABLE = 24,
 	CHANGES_LOWER = 160, /* Docker's images have up to 127 layers */
-	CHANGES_GROWTH = 4,  /* bytes of an archive for each byte that the layers can hold */
+	CHANGES_FDS = CHANGES_WRITABLE + CHANGES_LOWER + 1,
+	CHANGES_GROWTH = 4, /* bytes of an archive for each byte that the layers can hold */
 };
 
 /* One directory of one layer; ids: what is taken off an owner to have the id inside. */
@@ -42,4 +43,6 @@ struct changes_how {
 
 /* Writes a whole list, or one that ends with the failure, which *e has then.  top stays the caller's. */
 int changes_write(struct changes_place *top, const struct changes_how *how, struct err *e);
+/* What worker_confine() has to leave open for it: how many are in keep, which has room for CHANGES_FDS. */
+unsigned changes_fds(const struct changes_place *top, int out, int *keep);
 void changes_place_done(struct changes_place *p);

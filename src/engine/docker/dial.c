@@ -73,7 +73,7 @@ int dial_prepare(struct sandbox *sb, struct err *e)
 	_cleanup_close_ int dir = -1;
 	_cleanup_buf_ struct buf checks = BUF_INIT;
 	/* what gVisor shows has numbers of its own */
-	const bool objects = !str_after(sb->spec->runtime, "runsc");
+	const bool objects = !docker_on_gvisor(sb);
 	char text[40];
 	uint64_t token[2];
 

@@ -222,6 +222,16 @@ static void free_sandbox(struct sandbox *sb)
 	free_memory(sb);
 }
 
+const char *docker_runtime(const struct sandbox *sb)
+{
+	return *sb->spec->runtime ? sb->spec->runtime : sb->engine->info.default_runtime;
+}
+
+bool docker_on_gvisor(const struct sandbox *sb)
+{
+	return str_after(docker_runtime(sb), "runsc") != NULL;
+}
+
 uid_t docker_channel_uid(const struct sandbox *sb)
 {
 	(void)sb;

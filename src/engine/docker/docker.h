@@ -60,6 +60,10 @@ int dial_await_control(struct sandbox *sb, uint64_t ms, struct err *e);
 int dial_channel(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e);
 void dial_done(struct sandbox *sb);
 
+/* The runtime's name, also where the daemon chose it; and whether that is gVisor's. */
+const char *docker_runtime(const struct sandbox *sb);
+bool docker_on_gvisor(const struct sandbox *sb);
+
 /* --- session.c --- */
 int docker_session_boot(struct sandbox *sb, struct err *e);
 int docker_session_connect(struct sandbox *sb, uint64_t epoch, int *ret_fd, struct err *e);
@@ -93,6 +97,9 @@ int docker_session_changes(struct sandbox *sb, int out_fd, uint32_t flags, struc
 bool docker_made(const struct sandbox_spec *s, const char *path);
 
 /* --- trees.c --- */
+/* The directory of the container's own layer and, where wanted, those below it as "A:B:C": the daemon keeps them by overlayfs,
+ * and they can be read here.  Borrowed of `there`, which is docker_inspect()'s; NULL: the daemon has to be asked. */
+const char *trees_upper(const struct sandbox *sb, const json_t *there, const char **ret_lower);
 /* The same from the daemon's own directories; *ret_done: they could be read.  there: of docker_inspect(). */
 int trees_changes(const struct sandbox *sb, const json_t *there, int out, bool content,
 	bool *ret_done, struct err *e);

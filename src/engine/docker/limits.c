@@ -140,15 +140,13 @@ static uint64_t share_v1(const char *dir, const char *text)
 static int over(
 	const struct sandbox *sb, const char *what, uint64_t found, uint64_t asked, struct err *e)
 {
-	const char *runtime =
-		*sb->spec->runtime ? sb->spec->runtime : sb->engine->info.default_runtime;
-
 	if (found <= asked)
 		return 0;
 	if (found == UINT64_MAX)
 		err_set(e, R_LIMITS_UNENFORCED, 0,
 			"hold sandbox '%s' to its %s limit: %s with runtime '%.64s' set none",
-			sb->id, what, sb->engine->info.podman ? "podman" : "docker", runtime);
+			sb->id, what, sb->engine->info.podman ? "podman" : "docker",
+			docker_runtime(sb));
 	else
 		err_set(e, R_LIMITS_UNENFORCED, 0,
 			"hold sandbox '%s' to its %s limit of %llu: its cgroup has %llu", sb->id,

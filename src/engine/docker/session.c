@@ -22,11 +22,6 @@ static void forget(struct sandbox *sb)
 
 /* --- the runtime --- */
 
-static const char *runtime_of(const struct sandbox *sb)
-{
-	return *sb->spec->runtime ? sb->spec->runtime : sb->engine->info.default_runtime;
-}
-
 /* Its socket is there and listens before the container starts: a guest that doesn't come can't. */
 static void say_no_guest(const struct sandbox *sb, struct err *e)
 {
@@ -35,7 +30,7 @@ static void say_no_guest(const struct sandbox *sb, struct err *e)
 	err_done(e);
 	err_set(e, R_RUNTIME_UNSUPPORTED, 0,
 		"start sandbox '%s': its guest can't reach the socket that runtime '%.64s' mounts",
-		sb->id, runtime_of(sb));
+		sb->id, docker_runtime(sb));
 }
 
 /* A name is not a kernel: what is registered as gVisor must be what the container runs on. */
@@ -45,7 +40,7 @@ static int check_kernel(const struct sandbox *sb, struct err *e)
 	const char *base;
 	ssize_t n;
 
-	if (!str_after(runtime_of(sb), "runsc"))
+	if (!docker_on_gvisor(sb))
 		return 0;
 	n = readlink(FMT(link, "/proc/%d/exe", (int)sb->first), exe, sizeof exe - 1);
 	if (n > 0) {
@@ -56,7 +51,7 @@ static int check_kernel(const struct sandbox *sb, struct err *e)
 	}
 	return err_set(e, R_RUNTIME_UNSUPPORTED, 0,
 		"run sandbox '%s' on gVisor: with runtime '%.64s' it runs on '%.128s'", sb->id,
-		runtime_of(sb), n > 0 ? exe : "what can't be seen");
+		docker_runtime(sb), n > 0 ? exe : "what can't be seen");
 }
 
 /* --- boot and halt ------------------------------------------------------------------------------------------------- */
@@ -222,8 +217,7 @@ static void look_at_disk(struct sandbox *sb, uint64_t not_within_ms)
 	if (!d || docker_inspect(d, sb->container, &all, &ignored) < 0)
 		return;
 	if (!docker_usage(sb, all, &sb->disk_used)) {
-		json_decref(all);
-		all = NULL;
+		json_decref(move_ptr(all));
 		if (docker_inspect_size(d, sb->container, &all, &ignored) < 0)
 			return;
 		n = docker_json_number(all, "SizeRw");

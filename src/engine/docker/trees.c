@@ -70,27 +70,37 @@ static bool add_lower(struct changes_place *p, char *dirs, unsigned own)
 	return !own;
 }
 
-static bool open_layers(const struct sandbox *sb, const json_t *there, struct changes_place *p)
+const char *trees_upper(const struct sandbox *sb, const json_t *there, const char **ret_lower)
 {
 	const json_t *driver = json_object_get(there, "GraphDriver"),
 		     *data = json_object_get(driver, "Data");
 	const char *name = docker_json_text(driver, "Name"),
-		   *upper = docker_json_text(data, "UpperDir"),
-		   *lower = docker_json_text(data, "LowerDir");
+		   *upper = docker_json_text(data, "UpperDir");
+
+	if (geteuid() != 0 || !docker_is_local(sb->engine->docker) || !name || !upper ||
+		upper[0] != '/' || (!streq(name, "overlay2") && !streq(name, "overlay")))
+		return NULL;
+	if (ret_lower)
+		*ret_lower = docker_json_text(data, "LowerDir");
+	return upper;
+}
+
+static bool open_layers(const struct sandbox *sb, const json_t *there, struct changes_place *p)
+{
+	const char *lower = NULL, *upper = trees_upper(sb, there, &lower);
 	_cleanup_free_ char *dirs = lower ? xstrdup(lower) : NULL;
 
-	if (!name || !upper || !dirs || upper[0] != '/' ||
-		(!streq(name, "overlay2") && !streq(name, "overlay")))
-		return false;
-	return add(p->writable, &p->n_writable, CHANGES_WRITABLE, upper) &&
+	return upper && dirs && add(p->writable, &p->n_writable, CHANGES_WRITABLE, upper) &&
 		add_lower(p, dirs, sb->layers - (sb->rebased ? 1 : 0));
 }
 
-/* Where ids are mapped, the one that is root inside owns what the daemon made. */
-static void find_ids(struct changes_place *p)
+/* Where Docker maps ids, the one that is root inside owns the layer of mount points, which no image has a say in.  Podman maps
+ * none for root. */
+static void find_ids(const struct sandbox *sb, struct changes_place *p)
 {
 	struct stat st;
-	const uid_t base = p->n_lower && fstat(p->lower[0].fd, &st) == 0 ? st.st_uid : 0;
+	const bool maps = !sb->engine->info.podman && p->n_lower;
+	const uid_t base = maps && fstat(p->lower[0].fd, &st) == 0 ? st.st_uid : 0;
 
 	for (unsigned i = 0; i < p->n_writable; i++)
 		p->writable[i].ids = base;
@@ -103,17 +113,11 @@ static int confine(const struct sandbox *sb, const struct changes_place *p, int 
 	const struct worker_walls walls = {
 		.empty = empty_root(), .root = true, .uid = docker_channel_uid(sb), .trusted = true
 	};
-	int keep[CHANGES_WRITABLE + CHANGES_LOWER + 1];
-	unsigned n = 0;
+	int keep[CHANGES_FDS];
 
 	if (walls.empty < 0)
 		return err_set(e, R_SETUP_FAILED, errno, "make an empty directory");
-	for (unsigned i = 0; i < p->n_writable; i++)
-		keep[n++] = p->writable[i].fd;
-	for (unsigned i = 0; i < p->n_lower; i++)
-		keep[n++] = p->lower[i].fd;
-	keep[n++] = out;
-	return worker_confine(&walls, keep, n, e);
+	return worker_confine(&walls, keep, changes_fds(p, out, keep), e);
 }
 
 static bool is_hidden(const void *arg, const char *path)
@@ -135,13 +139,12 @@ int trees_changes(const struct sandbox *sb, const json_t *there, int out, bool c
 		.arg = sb->spec };
 	int r;
 
-	*ret_done = geteuid() == 0 && docker_is_local(sb->engine->docker) &&
-		sb->engine->info.plain_layers && open_layers(sb, there, &top);
+	*ret_done = sb->engine->info.plain_layers && open_layers(sb, there, &top);
 	if (!*ret_done) {
 		changes_place_done(&top);
 		return 0;
 	}
-	find_ids(&top);
+	find_ids(sb, &top);
 	r = confine(sb, &top, out, e);
 	if (r == 0)
 		r = changes_write(&top, &how, e);

@@ -5,11 +5,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "engine/docker/docker.h"
+#include "engine/overlay.h"
 
 enum { DEPTH_MAX = 200, BLOCK = 512 };
 
@@ -27,7 +26,7 @@ static bool add_dir(int fd, unsigned depth, uint64_t *sum) // NOLINT(misc-no-rec
 	if (depth == DEPTH_MAX)
 		return false;
 	while ((f = readdir(dir))) {
-		if (streq(f->d_name, ".") || streq(f->d_name, "..") ||
+		if (layer_is_dot(f->d_name) ||
 			fstatat(dirfd(dir), f->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		/* each of its names has a share of it */
@@ -44,14 +43,11 @@ static bool add_dir(int fd, unsigned depth, uint64_t *sum) // NOLINT(misc-no-rec
 
 bool docker_usage(const struct sandbox *sb, const json_t *there, uint64_t *ret)
 {
-	const json_t *driver = json_object_get(there, "GraphDriver");
-	const char *name = docker_json_text(driver, "Name"),
-		   *upper = docker_json_text(json_object_get(driver, "Data"), "UpperDir");
+	const char *upper = trees_upper(sb, there, NULL);
 	uint64_t sum = 0;
 	int fd;
 
-	if (geteuid() != 0 || !docker_is_local(sb->engine->docker) || !name || !upper ||
-		upper[0] != '/' || (!streq(name, "overlay2") && !streq(name, "overlay")))
+	if (!upper)
 		return false;
 	fd = open(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || !add_dir(fd, 0, &sum))

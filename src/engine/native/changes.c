@@ -54,15 +54,9 @@ int changes_confine(const struct sandbox *sb, const int *fds, unsigned n, struct
 
 static int confine(const struct sandbox *sb, const struct changes_place *p, int out, struct err *e)
 {
-	int keep[CHANGES_WRITABLE + CHANGES_LOWER + 1];
-	unsigned n = 0;
+	int keep[CHANGES_FDS];
 
-	for (unsigned i = 0; i < p->n_writable; i++)
-		keep[n++] = p->writable[i].fd;
-	for (unsigned i = 0; i < p->n_lower; i++)
-		keep[n++] = p->lower[i].fd;
-	keep[n++] = out;
-	return changes_confine(sb, keep, n, e);
+	return changes_confine(sb, keep, changes_fds(p, out, keep), e);
 }
 
 int native_changes(struct sandbox *sb, int out_fd, uint32_t flags, struct err *e)
