@@ -37,6 +37,9 @@ if [ "$maker" = native ]; then
 else
 	refuses image_missing 'an image that is not there' create --image none/such:1
 	refuses bad_value 'what is no name of an image' create --image "$T/none"
+	mkdir "$T/cow"
+	refuses layer_unsupported 'a copy-on-write workspace' create --workspace "$T/cow:cow" "${rw[@]}"
+	like 'the remedy fits a container' '*native engine*' "$(cat "$T/err")"
 fi
 refuses mount_source_missing 'a workspace that is not there' create --workspace "$T/none"
 mkdir "$T/home2"

@@ -218,6 +218,14 @@ static int check_runtime(const struct sandbox *sb, struct err *e)
 		sb->engine->info.runtimes);
 }
 
+static int refuse_cow(const struct spec_bind *b, struct err *e)
+{
+	err_set(e, R_LAYER_UNSUPPORTED, 0, "mount '%s' copy-on-write: a container can't",
+		b->target);
+	return err_remedy(
+		e, "Mount it :ro, copy it in with 'bailey cp', or use the native engine.");
+}
+
 int container_create(struct sandbox *sb, struct err *e)
 {
 	const struct engine *g = sb->engine;
@@ -240,9 +248,7 @@ int container_create(struct sandbox *sb, struct err *e)
 		r = disk_bound(sb, &f.storage_size, e);
 	for (unsigned i = 0; r == 0 && i < sb->spec->n_binds; i++) {
 		if (sb->spec->binds[i].cow)
-			r = err_set(e, R_LAYER_UNSUPPORTED, 0,
-				"mount '%s' copy-on-write: a container can't",
-				sb->spec->binds[i].target);
+			r = refuse_cow(&sb->spec->binds[i], e);
 		else
 			r = bind_path(&sb->spec->binds[i], &binds[i], e);
 		f.binds[i] = binds[i];
